@@ -13,11 +13,10 @@ from itertools import islice
 from typing import Any, Final
 from zlib import crc32
 
-import orjson
-
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.native import LOCATION, Plain
+from ticdc_assets.protocols.values.text import vector_numbers
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 
 CORRUPTED: Final = "TiCDC marked this row as corrupted: its own check against TiDB had failed"
@@ -160,7 +159,7 @@ def _bytes(column: Column, found: Plain, vector_as_text: bool = False) -> bytes:
 
 def _vector(column: Column, text: str) -> bytes:
     try:
-        numbers = orjson.loads(text)
+        numbers = vector_numbers(text)
         return struct.pack(f"<I{len(numbers)}f", len(numbers), *numbers)
     except (ValueError, TypeError, struct.error, OverflowError):
         where = f"column `{column.name}`"

@@ -7,6 +7,7 @@ does not fit the type is a DecodeError, which never quotes the text. `values.tex
 from __future__ import annotations
 
 import binascii
+import json
 import math
 import re
 import struct
@@ -249,10 +250,17 @@ def _set(column_type: MySqlType, text: str, forms: TextForms) -> str:
     return ",".join(label for bit, label in enumerate(column_type.elements) if mask >> bit & 1)
 
 
+def vector_numbers(text: str) -> Any:
+    """What the text of a VECTOR has, which is a list of numbers if it is sound. Raises ValueError if it is no JSON."""
+    numbers = orjson.loads(text)
+    # -0 is an integer for orjson, and loses its sign.
+    return json.loads(text, parse_int=float) if "-0" in text else numbers
+
+
 def _vector(column_type: MySqlType, text: str, forms: TextForms) -> list[float]:
     try:
-        numbers = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        numbers = vector_numbers(text)
+    except ValueError as error:
         raise _refused(column_type, "text that is no vector") from error
     if not isinstance(numbers, list) or not all(type(number) in (int, float) for number in numbers):
         raise _refused(column_type, "text that is no vector")

@@ -90,7 +90,9 @@ def test_vectors_count_in_tidbs_form_or_in_ticdcs():
     binary = struct.pack("<I2f", 2, 0.5, -1.25)
 
     assert sums(MySqlType(Kind.VECTOR), "[0.5,-1.25]") == (crc32(binary), crc32(text("[0.5,-1.25]")))
-    for damaged in ("[", "5", '["a"]', "[1e99]"):
+    signed = "[-0,1]"
+    assert sums(MySqlType(Kind.VECTOR), signed) == (crc32(struct.pack("<I2f", 2, -0.0, 1)), crc32(text(signed)))
+    for damaged in ("[", "5", '["a"]', "[1e99]", "[-0,NaN"):
         with pytest.raises(DecodeError):
             sums(MySqlType(Kind.VECTOR), damaged)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -278,3 +279,13 @@ def test_columns_are_converted_like_single_values(written: str, data: st.DataObj
         if column_type.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
             zeros = sum(e is None and t is not None for e, t in zip(expected, texts, strict=True))
             assert zeros == text_columns.zero_dates(column_type, array)
+
+
+def test_a_vector_keeps_the_sign_of_its_zeros() -> None:
+    of = MySqlType(Kind.VECTOR)
+    text = "[-0,0,-0.0,-10]"
+    found = [value(of, text, LABELS), text_columns.column(of, pa.array([text]), LABELS)[0].as_py()]
+
+    assert [[(math.copysign(1, number), number) for number in numbers] for numbers in found] == [
+        [(-1, 0), (1, 0), (-1, 0), (-1, -10)]
+    ] * 2
