@@ -96,7 +96,7 @@ class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
         """Build the definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
         # Without `..`: the lake of one config has one name, whichever way the config is found.
         path = Path(os.path.normpath(Path(context.path) / self.config_path))
-        config = load(path, os.environ)
+        config = load(path, os.environ, "Correct config_path, which is relative to the folder of defs.yaml.")
         _require_lake_outside(config, Path(context.defs_module_path))
         definitions = definitions_of(config, self.changefeeds, True, self.get_asset_spec)
         if self.spark_resource is None:

@@ -71,7 +71,10 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return tso_of("at", self.at) if self.at else None
 
     def _chosen(self) -> tuple[Config, Changefeed]:
-        config = load(Path(self.config_path) if self.config_path else None, os.environ)
+        if self.config_path:
+            config = load(Path(self.config_path), os.environ, "Correct config_path of the resource.")
+        else:
+            config = load(None, os.environ)
         if self.changefeed:
             return config, config.changefeed(self.changefeed)
         if len(config.changefeeds) == 1:

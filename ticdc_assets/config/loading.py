@@ -32,22 +32,27 @@ CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
 PACKAGED_SAMPLE: Final = Path(str(files("ticdc_assets"))) / "sample"
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+def load(
+    path: Path | None, environ: Mapping[str, str], advice: str = f"Give --config, or set {CONFIG_VARIABLE}."
+) -> Config:
     """The config at `path`, else at TICDC_ASSETS_CONFIG, else the packaged sample.
+
+    Args:
+        advice: how to name another file, for the error if this one cannot be read.
 
     Raises:
         ConfigError: the config is invalid; the message has all its faults and no credential.
     """
     named = environ.get(CONFIG_VARIABLE)
     if path is None and not named:
-        return _read(PACKAGED_SAMPLE / "changefeeds.yaml", environ, lake=Path.cwd())
+        return _read(PACKAGED_SAMPLE / "changefeeds.yaml", environ, Path.cwd(), advice)
     chosen = (path if path is not None else Path(str(named))).expanduser().absolute()
-    return _read(chosen, environ, lake=chosen.parent)
+    return _read(chosen, environ, chosen.parent, advice)
 
 
-def _read(path: Path, environ: Mapping[str, str], lake: Path) -> Config:
+def _read(path: Path, environ: Mapping[str, str], lake: Path, advice: str) -> Config:
     problems = Problems(str(path))
-    text = text_of(path, "Give --config, or set TICDC_ASSETS_CONFIG.")
+    text = text_of(path, advice)
     try:
         values = parse_yaml(text)
     except ConfigError as error:

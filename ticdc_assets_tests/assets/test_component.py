@@ -102,7 +102,7 @@ def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path):
         built(tmp_path / "none.yaml")
 
     assert isinstance(raised.value.__cause__, ConfigError)
-    assert "TICDC_ASSETS_CONFIG" in str(raised.value.__cause__)
+    assert "Correct config_path, which is relative to the folder of defs.yaml." in str(raised.value.__cause__)
 
 
 @pytest.mark.usefixtures("without_java")

@@ -122,6 +122,12 @@ def test_a_config_with_several_changefeeds_needs_a_name(tmp_path: Path):
     assert not (tmp_path / "lake").exists()
 
 
+def test_a_config_that_is_not_there_is_one_sentence_with_the_setting_to_correct(tmp_path: Path):
+    path = tmp_path / "none.yaml"
+    with pytest.raises(ConfigError, match=r"none\.yaml: expected .* file or directory\. Correct config_path of the re"):
+        LakeResource(config_path=str(path)).mirror("shop.orders")
+
+
 def test_no_representation_shows_the_config(lake: LakeResource):
     assert "sink" not in repr(lake.changelog("shop.orders")) + repr(lake.recorded())
 

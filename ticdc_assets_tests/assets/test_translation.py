@@ -146,6 +146,17 @@ def test_two_assets_with_one_key_are_refused_with_both_names(tmp_path: Path):
     assert "data.kind" in str(raised.value)
 
 
+def test_a_name_that_a_template_does_not_know_is_refused(tmp_path: Path):
+    """The template's text is empty there."""
+    key = "lake/{{ data.kimd }}/{{ data.name }}"
+
+    with pytest.raises(Exception, match="feeds") as raised, loaded(feed_of(tmp_path), translation={"key": key}):
+        pass
+
+    assert isinstance(raised.value.__cause__, ConfigError)
+    assert "expected a key without empty parts, found lake//source for shop/source" in str(raised.value.__cause__)
+
+
 def test_the_parts_of_a_translation_are_names_that_dagster_accepts(tmp_path: Path):
     feed = Feed(tmp_path).table("my-db", "表", keyless=True).checkpoint(10)
     seen = {}
