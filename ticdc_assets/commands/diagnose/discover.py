@@ -31,7 +31,8 @@ def _discover(terminal: Terminal, config: Config, changefeed: Changefeed) -> boo
         how = f"`ticdc-assets run --changefeed {changefeed.name}`"
         terminal.result(f"{changefeed.name}: no tables are known before the first landing: {how} lands the topics.")
         return True
-    found = tables_with_assets(run_of(lake).scan().history, lake.follows)
+    with terminal.working(f"{changefeed.name}: reading the source"):
+        found = tables_with_assets(run_of(lake).scan().history, lake.follows)
     problem = remember(config, changefeed.name, found)
     if problem:
         advice = "Make the folder writable, or put the config where it is."

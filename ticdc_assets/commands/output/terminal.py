@@ -10,12 +10,12 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeVar, cast
 
 from rich.console import Console
 from rich.status import Status
@@ -24,6 +24,8 @@ from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.faults import LOGS
 from ticdc_assets.work_progress import Count
+
+T = TypeVar("T")
 
 PLAIN_WIDTH: Final = 140
 _SPINNER_CELLS: Final = 3
@@ -85,6 +87,17 @@ class Terminal:
                 yield
         finally:
             self._status = self._stage = None
+
+    def waiting(self, text: str, items: Iterable[T]) -> Iterator[T]:
+        """The items, with progress while the next one is awaited. Between two items, results may be printed."""
+        found = iter(items)
+        while True:
+            with self.working(text):
+                try:
+                    item = next(found)
+                except StopIteration:
+                    return
+            yield item
 
     def _width(self) -> int:
         """The cells of a line after the spinner. Rich asks standard error, which may be redirected by then."""

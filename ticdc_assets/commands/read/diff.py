@@ -43,9 +43,11 @@ def diff(config: Config, changefeed: Changefeed, options: DiffOptions) -> int:
             terminal.result(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
 
     found = []
-    for table in table_differences(
-        lake, options.after, options.until, options.tables, on_rows if options.rows else None
-    ):
+    on_found = on_rows if options.rows else None
+    tables = table_differences(lake, options.after, options.until, options.tables, on_found)
+    # Rows are printed as they are found, so no line of progress can be between them.
+    text = f"{changefeed.name}: reading its changelogs"
+    for table in tables if options.rows else terminal.waiting(text, tables):
         found.append(table)
         if not options.as_json:
             (terminal.note if options.rows else terminal.result)(_sentence(table))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.read.diff import plain_value
@@ -39,7 +40,9 @@ def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
     found = []
-    for verdict in verify(Lake(read_only_config(config), changefeed), options.at, options.tables, options.chunk_rows):
+    lake, on_progress = Lake(read_only_config(config), changefeed), named(changefeed.name, terminal.on_progress)
+    verdicts = verify(lake, options.at, options.tables, options.chunk_rows, on_progress)
+    for verdict in terminal.waiting(f"{changefeed.name}: reading the record", verdicts):
         found.append(verdict)
         if not options.as_json:
             _print(terminal, verdict, options.keys)

@@ -24,6 +24,7 @@ from ticdc_assets.sources.upstream.checksums import (
 )
 from ticdc_assets.sources.upstream.key_ranges import Key, key_order
 from ticdc_assets.sources.upstream.sql import cells, selected, table_reference, value, with_keys
+from ticdc_assets.work_progress import Count, OnProgress, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -35,6 +36,9 @@ CHUNK_ROWS: Final = 20_000
 
 NARROWED_ROWS_MAX: Final = 1_000_000
 """Rows of the mirror whose keys are held at once while differences are narrowed down."""
+
+_COUNTED_ROWS: Final = 10_000
+"""How many rows of a mirror are read between two reports of progress."""
 
 _CONFIRMED_ROWS: Final = 64
 """How many full rows one statement reads."""
@@ -86,9 +90,10 @@ class TableVerification:
         mirror: Table,
         snapshot_id: int,
         chunk_rows: int = CHUNK_ROWS,
+        on_progress: OnProgress = no_progress,
     ) -> None:
         self._rows, self._tso, self._chunk_rows = rows, tso, chunk_rows
-        self._from = table_reference(*name)
+        self._from, self._name, self._on_progress = table_reference(*name), ".".join(name), on_progress
         self._mirror, self._snapshot_id = mirror, snapshot_id
         self._columns = table.stored_columns
         self._key: tuple[Column, ...] = table.ordered_key
@@ -97,15 +102,17 @@ class TableVerification:
 
     def compare(self) -> Comparison:
         """The comparison. Raises NotYetError where TiDB cannot be read."""
+        self._on_progress(f"reading {self._name} in TiDB")
         limits, upstream = self._upstream_sums()
+        self._on_progress(f"reading the mirror of {self._name}")
         in_mirror = self._mirror_sums(limits)
-        self._found.upstream_rows = sum(one.rows for one in upstream)
         self._found.mirror_rows = sum(one.rows for one in in_mirror)
         if not self._order.in_lake:
             different = [0] if _total(upstream) != in_mirror[0] else []
         else:
             different = [n for n, one in enumerate(in_mirror) if one != upstream[n]]
         for group in self._groups(different, in_mirror):
+            self._on_progress(f"looking for the rows of {self._name} that differ")
             self._narrow(group, limits)
         return self._found
 
@@ -123,6 +130,8 @@ class TableVerification:
         while True:
             until = self._limit(after)
             sums.append(self._upstream_sum(after, until))
+            self._found.upstream_rows += sums[-1].rows
+            self._on_progress(Count(self._found.upstream_rows, None, "row"))
             if until is None:
                 return limits, sums
             limits.append(until)
@@ -173,8 +182,10 @@ class TableVerification:
     def _mirror_sums(self, limits: Sequence[Key]) -> list[Sum]:
         places = [self._order.place(limit) for limit in limits]
         sums = [Sum() for _ in range(len(limits) + 1 if self._order.in_lake else 1)]
-        for row in self._mirror_rows():
+        for number, row in enumerate(self._mirror_rows(), start=1):
             sums[self._range_of(self._key_in(row), places)].add(1, int.from_bytes(self._checksum(row), "big"))
+            if not number % _COUNTED_ROWS:
+                self._on_progress(Count(number, max(number, self._found.upstream_rows), "row"))
         return sums
 
     # -- narrowing down ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
@@ -45,7 +46,11 @@ class TableVerdict:
 
 
 def verify(
-    lake: Lake, at: int | None, chosen: Sequence[str] = (), chunk_rows: int = CHUNK_ROWS
+    lake: Lake,
+    at: int | None,
+    chosen: Sequence[str] = (),
+    chunk_rows: int = CHUNK_ROWS,
+    on_progress: OnProgress = no_progress,
 ) -> Iterator[TableVerdict]:
     """Compare each mirror of a record with the upstream TiDB.
 
@@ -75,7 +80,8 @@ def verify(
         for source_table, table in tables:
             if not record.complete and not incomplete.get(source_table.id):
                 table, incomplete[source_table.id] = _present(lake, table)
-            yield _verdict(lake, rows, source_table, table, chunk_rows, incomplete.get(source_table.id, ""))
+            comparing = _Comparing(rows, chunk_rows, on_progress)
+            yield _verdict(lake, comparing, source_table, table, incomplete.get(source_table.id, ""))
 
 
 def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
@@ -118,8 +124,17 @@ def _chosen(
     return [(source_tables[table.source_table], table) for table in found]
 
 
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """What the comparisons of all tables share."""
+
+    rows: UpstreamRows
+    chunk_rows: int
+    on_progress: OnProgress
+
+
 def _verdict(
-    lake: Lake, rows: UpstreamRows, source_table: SourceTable, record: TableRecord, chunk_rows: int, incomplete: str
+    lake: Lake, comparing: _Comparing, source_table: SourceTable, record: TableRecord, incomplete: str
 ) -> TableVerdict:
     tso = record.watermark
     name = source_table.name_at(tso) or (record.schema, record.table)
@@ -133,7 +148,8 @@ def _verdict(
         reason = f"it has no mirror{': ' if record.note else ''}{record.note}"
     if reason or mirror is None or record.mirror_snapshot_id is None:
         return TableVerdict(source_table.id, name, key, tso, None, reason, is_comparable=not refused)
-    work = TableVerification(rows, name, table, tso, mirror, record.mirror_snapshot_id, chunk_rows)
+    snapshot_id, chunk_rows, on_progress = record.mirror_snapshot_id, comparing.chunk_rows, comparing.on_progress
+    work = TableVerification(comparing.rows, name, table, tso, mirror, snapshot_id, chunk_rows, on_progress)
     try:
         return TableVerdict(source_table.id, name, key, tso, work.compare())
     except TicdcAssetsError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,26 @@ def test_elsewhere_than_on_a_terminal_progress_prints_nothing():
         terminal.on_progress(Count(1, 2, "file"))
 
     assert shown.getvalue() == ""
+
+
+def test_progress_is_shown_while_the_next_item_is_awaited_and_not_while_one_is_printed():
+    terminal = Terminal()
+    terminal.err = Console(file=(shown := io.StringIO()), force_terminal=True)
+
+    def items() -> Iterator[str]:
+        for name in ("users", "orders"):
+            terminal.on_progress(f"reading {name}")
+            yield name
+
+    for name in terminal.waiting("beginning", items()):
+        terminal.on_progress("nothing is awaited")
+        shown.write(f"<{name}>")
+
+    text = shown.getvalue()
+    places = [text.index(part) for part in ("reading users ...", "<users>", "reading orders ...", "<orders>")]
+    assert places == sorted(places)
+    assert "nothing is awaited" not in text
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------

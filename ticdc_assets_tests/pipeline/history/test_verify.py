@@ -22,6 +22,7 @@ from ticdc_assets.tables.control import now
 from ticdc_assets.tables.control_records import TableRecord
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import BORN, COLUMNS, SOURCE_TABLE, VERSION, Progress, columns_property
+from ticdc_assets.work_progress import Count
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -67,9 +68,8 @@ def mirrored(feed: FeedLake, name: tuple[str, str]) -> TableRecord:
 def test_complete_tables_are_compared_while_another_is_held(tidb: Tidb, tmp_path: Path):
     sink = Sink(tmp_path / "bucket")
     for name in (USERS, ORDERS, LOST):
-        made = tidb.run(f"CREATE TABLE {name[1]} (id INT PRIMARY KEY, name VARCHAR(200))")
+        tidb.run(f"CREATE TABLE {name[1]} (id INT PRIMARY KEY, name VARCHAR(200))")
         sink.table(name)
-        assert made == 0
     lines = {name: [] for name in (USERS, ORDERS, LOST)}
     for name, row in ((USERS, (1, "ann")), (ORDERS, (5, "hat")), (LOST, (9, "x")), (USERS, (2, "bob"))):
         ts = tidb.run(f"INSERT INTO {name[1]} VALUES (%s, %s)", values=row)
@@ -91,8 +91,12 @@ def test_complete_tables_are_compared_while_another_is_held(tidb: Tidb, tmp_path
     newest = lake.control.newest()
     assert (newest.run_id, newest.complete) == ("mirrors", False)
 
-    found = sentences(list(verify(lake, None)))
+    stages: list[str | Count] = []
+    found = sentences(list(verify(lake, None, on_progress=stages.append)))
 
+    reading = [f"reading {SCHEMA}.{name} in TiDB" for name in ("orders", "users")]
+    assert [stage for stage in stages if stage in reading] == reading
+    assert Count(2, None, "row") in stages
     assert found["users"] == f"Equal to TiDB at {wrong_ts}: 2 rows."
     assert found["orders"].startswith(f"Differs from TiDB at {wrong_ts}: rows 1 different, in the columns name.")
     assert found["lost"].startswith("Not compared: it is stopped: ")
