@@ -79,14 +79,14 @@ def translated_keys(changefeed: str, specs: Iterable[dg.AssetSpec]) -> dict[dg.A
     """The translated key of each asset whose key is not the plain one, by its plain key.
 
     Raises:
-        ConfigError: two assets get one key, or keys that differ only in `/` and `__`, which Dagster cannot have; or a
-            part of a key is empty, as the text of a name that a template does not know.
+        ConfigError: two assets get one key, or keys that differ only in `/` and `__`, which Dagster cannot have; or the
+            key of a table's asset has an empty part, as the text of a name that a template does not know.
     """
     plain: dict[str, dg.AssetKey] = {}
     renamed: dict[dg.AssetKey, dg.AssetKey] = {}
     for spec in specs:
         own = plain_key(spec)
-        if not all(spec.key.path):
+        if len(own.path) == _PARTS_OF_A_TABLE and not all(spec.key.path):
             found = f"{spec.key.to_user_string()} for {own.to_user_string()}"
             advice = "Check the names in {{ }}: `data` has changefeed, kind, schema, table and name."
             raise ConfigError(f"changefeed {changefeed}, translation", "a key without empty parts", found, advice)

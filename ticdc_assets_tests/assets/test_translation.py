@@ -154,7 +154,7 @@ def test_a_name_that_a_template_does_not_know_is_refused(tmp_path: Path):
         pass
 
     assert isinstance(raised.value.__cause__, ConfigError)
-    assert "expected a key without empty parts, found lake//source for shop/source" in str(raised.value.__cause__)
+    assert "expected a key without empty parts, found lake//users" in str(raised.value.__cause__)
 
 
 def test_the_parts_of_a_translation_are_names_that_dagster_accepts(tmp_path: Path):
