@@ -37,9 +37,9 @@ def test_a_row_without_a_column_stops_its_table_alone_and_names_the_column(wire:
     lake.publish()
 
     assert states(lake) == {"a": "stopped", "b": "live"}
-    assert ids(lake) == {"b": [1]}
+    assert ids(lake) == {"a": [1], "b": [1]}
     note = lake.records()["s", "a"].note
-    assert "found no 'c'" in note
+    assert "found a row without 'c'" in note
     assert "`column-selectors`" in note
 
 

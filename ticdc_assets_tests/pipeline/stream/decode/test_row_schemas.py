@@ -94,7 +94,7 @@ def test_a_column_that_rows_lose_holds_the_table_by_its_name(wire: Wire, tmp_pat
 
     assert states(lake)["a"] in ("stopped", "waiting")
     assert states(lake)["b"] == "live"
-    assert "no 'c'" in lake.records()["s", "a"].note
+    assert "without 'c'" in lake.records()["s", "a"].note
 
 
 @pytest.mark.parametrize("wire", DATED, ids=lambda wire: wire.name)
