@@ -39,6 +39,6 @@ _WITH_BODY: Final = frozenset(("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "DEF
 
 def begins_body(words: list[str]) -> bool:
     """Whether a statement that begins with these words makes something whose body may hold other statements."""
-    if len(words) < 2 or words[0] not in ("CREATE", "ALTER"):
+    if words[0] not in ("CREATE", "ALTER"):
         return False
     return (words[3:4] if words[1:3] == ["OR", "REPLACE"] else words[1:2]) in ([word] for word in _WITH_BODY)

@@ -77,6 +77,15 @@ def test_each_column_has_its_own_texts_and_nulls(rows: int, behind: bytes):
     assert none == ()
 
 
+@pytest.mark.parametrize("size", [0, 1, VECTOR - 1, VECTOR, VECTOR + 1, 3 * VECTOR])
+def test_a_text_may_end_with_the_data(size: int):
+    texts = Texts()
+    image = [[texts.place(b"a" * size)], [texts.place(b"b" * size)]]
+    texts.data = texts.data[:-1]
+
+    assert columns(image, texts) == [["a" * size, "b" * size]]
+
+
 def test_a_value_that_is_not_sent_is_the_one_below_it():
     texts = Texts()
     old = [[texts.place(b"a"), (NOT_SENT, 0)], [(NOT_SENT, 0), texts.place(None)], [(NOT_SENT, 0), texts.place(b"")]]

@@ -220,6 +220,14 @@ def test_a_wide_row_costs_nothing_where_others_only_claim_to_be_as_wide():
     assert [0] == np.flatnonzero(~rows.left).tolist()
 
 
+@pytest.mark.parametrize("name", ["n" * 256, "ü" * 128])
+def test_rows_with_the_longest_names_that_a_column_can_have_are_read(name):
+    payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1, "a": 1}, "old": None}
+    rows, _ = agree(simple_avro_bulk, simple, [(None, simple_message(payload))], PLAIN)
+
+    assert not rows.left.any()
+
+
 @pytest.mark.parametrize("name", ["n" * 257, "ü" * 129])
 def test_rows_with_names_that_no_column_can_have_are_left(name):
     payload = {**WHOLE_PAYLOAD, "type": "INSERT", "data": {name: 1, "a": 1}, "old": None}
