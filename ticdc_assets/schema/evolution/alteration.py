@@ -303,7 +303,7 @@ class Alteration:
         if not names:
             return
         self._delete_rows(names)
-        assert self._partitioning is not None  # rows_of refuses a table whose partitions are not known
+        assert self._partitioning is not None  # partition_rows refuses a table whose partitions are not known
         gone = {name.lower() for name in names}
         kept = tuple(p for p in self._partitioning.partitions if p.name.lower() not in gone)
         self._partitioning = replace(self._partitioning, partitions=kept)
