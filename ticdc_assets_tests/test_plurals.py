@@ -17,5 +17,5 @@ from ticdc_assets.plurals import counted
         (2, ("branch", "branches"), "2 branches"),
     ],
 )
-def test_one_is_one_and_all_else_is_many(number: int, words: tuple[str, ...], text: str):
+def test_a_count_of_one_has_the_singular_and_any_other_the_plural(number: int, words: tuple[str, ...], text: str):
     assert counted(number, *words) == text

@@ -37,7 +37,7 @@ def spelled(columns: list[pa.Array]) -> list[str]:
 
 @pytest.mark.parametrize("rows", [0, 1, 200, 257, 3000])
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [["numbers", "texts"], list(KINDS)], ids=" ".join)
-def test_the_first_of_each_is_found_and_the_place_of_the_others(rows: int, kinds: list[str]):
+def test_equal_rows_are_numbered_from_the_first_on(rows: int, kinds: list[str]):
     columns = drawn(rows, kinds, rows)
     seen: Counter[str] = Counter()
     before = [(seen[row], seen.update([row]))[0] for row in spelled(columns)]

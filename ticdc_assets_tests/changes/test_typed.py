@@ -131,7 +131,7 @@ def test_a_column_that_the_rows_lack_is_null():
     assert found.zero_dates == 0
 
 
-def test_so_is_it_in_the_old_values():
+def test_a_column_that_the_rows_lack_is_null_in_the_old_values():
     rows: list[Row] = [("U", ("7", "x"), ("6", "w")), ("I", ("8", "y"), None)]
 
     found = typed(raw(rows, ("id", "v")), COLUMNS, (), FORMS)

@@ -152,7 +152,7 @@ def test_text_and_bytes_are_written_in_hexadecimal_digits(value: str | bytes):
         (None, TEXT),
     ],
 )
-def test_other_values_are_one_cast(value: object, arrow: pa.DataType):
+def test_a_value_of_another_type_is_a_cast_of_its_text(value: object, arrow: pa.DataType):
     assert re.fullmatch(r"CAST\(('[-+0-9:. a-z]*'|NULL) AS [a-z_]+(\([0-9]+,[0-9]+\))?\)", literal(value, arrow))
 
 

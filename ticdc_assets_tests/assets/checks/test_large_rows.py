@@ -28,7 +28,7 @@ def run(lake: FeedLake) -> Any:
 
 @pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize("workload", CUT, ids=lambda w: w.name)
-def test_the_check_is_red_while_they_wait_and_green_once_they_are_there(workload: Workload, tmp_path: Path):
+def test_the_check_is_red_while_large_rows_wait_and_green_afterwards(workload: Workload, tmp_path: Path):
     too_old = lambda statement: OLD if statement.startswith("SELECT") else None  # noqa: E731
     with TidbServer(Snapshots.of(workload), too_old).running() as server:
         lake = FeedLake(workload, tmp_path / "lake", upstream=server.config)

@@ -43,7 +43,7 @@ def test_an_age_that_cannot_be_meant_is_refused_before_anything_is_touched(
 
 
 @pytest.mark.parametrize("asked", [{"older_than_hours": 1.0}, {"keep_days": 36_500}], ids=str)
-def test_the_bounds_themselves_are_taken(asked: dict[str, Any], tmp_path: Path):
+def test_an_age_at_its_bounds_is_accepted(asked: dict[str, Any], tmp_path: Path):
     assert failures(maintained(shop(tmp_path), dry_run=True, **asked)) == []
 
 

@@ -56,7 +56,7 @@ def test_a_sparkline_has_its_numbers_as_text():
     assert base64.b64decode(encoded).startswith(b"<svg")
 
 
-def test_no_record_yet_is_said():
+def test_a_chart_without_a_record_says_so():
     assert chart_markdown([]) == "no record yet"
 
 
@@ -71,5 +71,5 @@ def test_durations_are_written_in_their_two_largest_units(seconds: float, text: 
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(0, 0), (0.12345, 0.123), (59.99999, 60), (60.9, 61), (41_372_012.076, 41_372_012)]
 )
-def test_seconds_have_no_more_digits_than_anybody_reads(seconds: float, shown: float):
+def test_seconds_are_shown_with_few_digits(seconds: float, shown: float):
     assert plain_seconds(seconds) == shown

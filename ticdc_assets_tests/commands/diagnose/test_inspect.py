@@ -55,7 +55,7 @@ def test_a_fault_is_reported_with_its_place_and_ends_in_exit_code_1(tmp_path: Pa
     assert f"- {tmp_path}/messages.jsonl:261: expected a JSON object, found bytes that are not JSON" in printed
 
 
-def test_nothing_there_is_one_sentence(tmp_path: Path, capfd: Any):
+def test_inspect_of_a_missing_place_prints_one_sentence(tmp_path: Path, capfd: Any):
     assert main(["inspect", str(tmp_path / "absent")]) == 1
 
     printed = capfd.readouterr()

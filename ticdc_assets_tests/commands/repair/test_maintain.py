@@ -145,7 +145,7 @@ def test_a_changefeed_that_fails_does_not_hold_the_others(feed: Feed, capfd: Any
     assert "shop: removed 0 records" in printed.out
 
 
-def test_the_job_does_the_same_and_counts_what_went(feed: Feed):
+def test_the_job_removes_the_same_as_the_command_and_counts_it(feed: Feed):
     path = stray(feed)
 
     job = feed.definitions.resolve_job_def("shop_maintenance")

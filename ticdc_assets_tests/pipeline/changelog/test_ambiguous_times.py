@@ -73,7 +73,7 @@ def test_no_time_in_utc_is_ambiguous(tmp_path: Path):
 
 
 @pytest.mark.parametrize("checksums", [True, False], ids=["with checksums", "without"])
-def test_the_checksum_of_a_simple_row_tells_them_apart(tmp_path: Path, checksums: bool):
+def test_the_checksum_of_a_simple_row_tells_ambiguous_times_apart(tmp_path: Path, checksums: bool):
     config = {"integrity": {"integrity-check-level": "correctness", "corruption-handle-level": "error"}}
     stream = SmallStream(tmp_path, wire=SimpleJson(), config=config if checksums else {})
     stream.send(TOPIC, 0, simple({"type": "CREATE", "sql": CREATE, "commitTs": at(1), "tableSchema": SCHEMA}))

@@ -107,7 +107,7 @@ def test_a_partition_that_leaves_the_capture_comes_back_with_older_rows(tmp_path
 
 @pytest.mark.parametrize("is_cut", [False, True], ids=["is away", "is cut"])
 @pytest.mark.parametrize("is_another_held", [False, True], ids=["", "another table is held"])
-def test_rows_that_were_above_the_watermark_are_late_if_it_passes_them_while_their_partition(
+def test_rows_above_the_watermark_are_late_if_it_passes_them_while_their_partition_is_away(
     tmp_path: Path, is_cut: bool, is_another_held: bool
 ):
     """Their messages were read before, when they were above the watermark: they are no repeats for that."""

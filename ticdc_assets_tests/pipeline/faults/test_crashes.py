@@ -142,7 +142,7 @@ def test_no_record_is_complete_while_a_killed_run_left_tables_beyond_its_tso(
     assert feed.found() == feed.expected()
 
 
-def test_of_two_runs_that_looked_at_the_same_time_one_publishes(tmp_path: Path):
+def test_one_of_two_runs_with_the_same_plan_publishes(tmp_path: Path):
     for commit_ts in (True, False):
         sink = written(tmp_path / str(commit_ts), commit_ts)
         feed = sink.feed(tmp_path / str(commit_ts) / "lake")

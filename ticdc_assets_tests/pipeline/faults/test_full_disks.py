@@ -59,7 +59,7 @@ def meets(what: str, folder: Path, moments_met: tuple[Failpoint, ...]) -> list[s
         *(pytest.param(what, (*FROM, *FROM_TOO), marks=pytest.mark.matrix) for what in SCARCITIES),
     ],
 )
-def test_a_machine_that_lacks_something_leaves_the_tables_as_they_were(
+def test_a_run_on_a_machine_that_lacks_something_changes_no_table(
     what: str, since: tuple[Failpoint, ...], tmp_path: Path
 ):
     if what in DISKS and not scarce.may_have_own_disk(tmp_path):

@@ -18,7 +18,7 @@ T = ("s", "t")
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_rows_of_a_partition_that_joined_meanwhile(wire: Wire, tmp_path: Path):
+def test_a_run_publishes_the_rows_of_a_partition_that_joined_after_its_plan(wire: Wire, tmp_path: Path):
     stream = SmallStream(tmp_path, wire)
     for table in (A, B):
         stream.create(1, table)
@@ -46,7 +46,7 @@ def test_rows_of_a_partition_that_joined_meanwhile(wire: Wire, tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", [Sink, JsonSink])
-def test_rows_of_a_file_that_arrived_meanwhile(kind: type[Sink], tmp_path: Path):
+def test_a_run_publishes_the_rows_of_a_file_that_arrived_after_its_plan(kind: type[Sink], tmp_path: Path):
     sink = kind(tmp_path / "bucket", checkpoint=1000)
     sink.table(T)
     sink.file(T, 1, [sink.insert(T, 700, 1, "one")])

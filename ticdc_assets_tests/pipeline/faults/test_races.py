@@ -35,12 +35,12 @@ MEETINGS = [
 # -- at the same time -------------------------------------------------------------------------------------------------
 
 
-def test_of_two_processes_that_meet_before_a_commit_one_publishes(tmp_path: Path):
+def test_one_of_two_processes_that_meet_before_a_commit_publishes(tmp_path: Path):
     race_all(tmp_path, RACES)
 
 
 @pytest.mark.matrix
-def test_of_two_processes_one_publishes_a_thousand_times(tmp_path: Path):
+def test_one_of_two_processes_publishes_each_of_a_thousand_times(tmp_path: Path):
     for number in range(10):
         race_all(tmp_path / str(number), 100)
 
@@ -83,7 +83,7 @@ SLEPT_IN_EVERY_RUN = {
         for case in itertools.product(CHANGELOG_MOMENTS, (True, False))
     ],
 )
-def test_a_run_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, moment: Failpoint, commit_ts: bool):
+def test_an_overtaken_run_changes_nothing(tmp_path: Path, moment: Failpoint, commit_ts: bool):
     made = sink(tmp_path, commit_ts)
     feed = made.feed(tmp_path / "lake")
     run, pending = feed.scan()
@@ -109,7 +109,7 @@ def test_a_run_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("moment", [Failpoint.SCANNED, Failpoint.BEFORE_CHANGELOG_COMMIT])
-def test_a_run_that_slept_while_another_renamed_its_table_says_that_it_was_overtaken(tmp_path: Path, moment: Failpoint):
+def test_a_run_whose_table_another_run_renamed_says_that_it_was_overtaken(tmp_path: Path, moment: Failpoint):
     made = sink(tmp_path, commit_ts=True)
     made.feed(tmp_path / "lake").run()
     more(made)

@@ -36,7 +36,7 @@ def test_each_message_is_landed_once_however_often_it_is_asked_for(kafka, topic,
     assert unlanded_offsets(lake) == 0
 
 
-def test_of_two_that_land_at_once_one_commits(kafka, topic, tmp_path):
+def test_one_of_two_landings_at_once_commits(kafka, topic, tmp_path):
     kafka.make_topic(topic, 2)
     kafka.send(numbered(topic, 50, 30))
     lake = lake_of(tmp_path, kafka, [topic])

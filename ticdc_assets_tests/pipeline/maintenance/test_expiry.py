@@ -34,7 +34,7 @@ from ticdc_assets_tests.pipeline.maintenance.maintained import (
 )
 
 
-def test_of_old_days_the_last_record_stays_and_can_be_read_as_it_was(tmp_path: Path):
+def test_the_last_record_of_an_old_day_stays_readable(tmp_path: Path):
     sink, feed = written(tmp_path, files=1)
     begin = LATER.replace(hour=1) - timedelta(days=40)
     shown: dict[int, dict[str, Counter[str]]] = {}

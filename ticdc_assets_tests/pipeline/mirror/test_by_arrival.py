@@ -49,7 +49,7 @@ def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", of_full_set(PLAIN_CANAL), ids=lambda w: w.name)
-def test_so_it_does_from_files_of_single_partitions_that_grow_side_by_side(workload: Workload, tmp_path: Path):
+def test_growing_files_of_single_partitions_without_the_extension_end_at_the_truth(workload: Workload, tmp_path: Path):
     capture = tmp_path / "capture"
     capture.mkdir()
     lake = FeedLake(workload, tmp_path / "lake", source={"capture": str(capture)})

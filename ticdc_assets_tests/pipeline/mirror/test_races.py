@@ -35,7 +35,7 @@ N = column("n", "INT", ColumnDefault="5", ColumnNullable="false")
 
 
 @pytest.mark.parametrize("is_new", [False, pytest.param(True, marks=pytest.mark.matrix)], ids=["there", "new"])
-def test_of_two_that_merge_at_once_one_publishes(tmp_path: Path, is_new: bool):
+def test_one_of_two_merges_at_once_publishes(tmp_path: Path, is_new: bool):
     made = sink(tmp_path)
     made.feed(tmp_path / "lake").run()
     if not is_new:
@@ -85,7 +85,7 @@ def assert_merged(feed: Feed, made: Sink) -> None:
 
 
 @pytest.mark.matrix
-def test_of_two_processes_that_merge_at_once_one_publishes(tmp_path: Path):
+def test_one_of_two_processes_that_merge_at_once_publishes(tmp_path: Path):
     rounds, sinks = [], []
     for number in range(10):
         made = sink(tmp_path / str(number))
@@ -184,7 +184,7 @@ def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
 
 
 @pytest.mark.parametrize("step", ["_add_and_rename", "_finish"])
-def test_a_merge_that_slept_before_a_step_of_a_statement_does_not_take_it(
+def test_an_overtaken_merge_does_not_apply_a_step_of_a_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ):
     """The other one has taken it already, and a TRUNCATE and rows after it."""

@@ -115,7 +115,7 @@ def test_a_truncate_that_comes_before_newer_rows_is_done_by_the_run(tmp_path: Pa
     assert_live(feed)
 
 
-def test_mirrors_of_tables_whose_folders_came_in_another_order(tmp_path: Path):
+def test_a_rebuild_makes_the_mirrors_of_tables_whose_folders_came_in_another_order(tmp_path: Path):
     """`a` became `b`, then `c` became `a`: each folder alone tells of a table of its own."""
     sink = Sink(tmp_path / "bucket", checkpoint=1000)
     feed = sink.feed(tmp_path / "lake")

@@ -82,7 +82,7 @@ def test_a_folder_that_a_run_finds_and_closes_is_kept_with_the_last_file_that_it
     assert kept(Cursor.empty(), table({5: VersionState()}), scanned, empty) == []
 
 
-def test_of_a_folder_that_was_closed_several_times_the_last_time_counts():
+def test_the_last_closing_of_a_folder_counts():
     rows = [
         ClosedFolder(datetime(2025, 8, day, tzinfo=UTC), "s/t", 5, CLOSED, dispatcher, last, 10 * last)
         for day, dispatcher, last in ((2, None, 7), (3, None, 9), (1, None, 8), (1, "d", 4))

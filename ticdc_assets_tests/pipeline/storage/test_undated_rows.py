@@ -58,7 +58,7 @@ def test_a_row_without_a_commit_ts_is_quarantined_and_all_others_are_read(sink: 
     assert feed.run() is None
 
 
-def test_a_file_of_such_rows_holds_its_table_and_no_other(sink: JsonSink, tmp_path: Path):
+def test_a_file_of_rows_without_a_commit_ts_holds_its_table_alone(sink: JsonSink, tmp_path: Path):
     sink.file(A, 1, [undated(sink, number) for number in range(20)])
     feed = sink.feed(tmp_path / "lake")
 
@@ -69,7 +69,7 @@ def test_a_file_of_such_rows_holds_its_table_and_no_other(sink: JsonSink, tmp_pa
     assert "CDC00000000000000000001.json" in feed.note(A)
 
 
-def test_replayed_it_is_still_none_that_can_be_placed(sink: JsonSink, tmp_path: Path):
+def test_a_row_without_a_commit_ts_is_still_bad_after_a_replay(sink: JsonSink, tmp_path: Path):
     sink.file(A, 1, [sink.insert(A, 110, 1, "one"), undated(sink, 2)])
     feed = sink.feed(tmp_path / "lake")
     feed.run()

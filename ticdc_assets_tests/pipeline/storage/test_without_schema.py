@@ -35,7 +35,7 @@ def test_a_table_without_schema_files_says_which_folder_lacks_them_and_holds_no_
     assert healed.found() == healed.expected()
 
 
-def test_a_file_whose_table_nothing_tells_of_is_recorded_with_what_to_look_for():
+def test_a_file_of_an_unknown_table_is_recorded_with_what_to_look_for():
     file = SourceFile("s/t/100/CDC1.csv", 9, "s", "t", 100, None, None, None, 1)
     plan = Plan([file], fold([]), {}, {}, Cursor.empty(), by_arrival=False, follows=lambda _schema, _table: True)
 

@@ -38,7 +38,7 @@ def test_a_lake_in_mariadb_lives_as_one_in_sqlite(port: int, dialect: str, tmp_p
 
 
 @pytest.mark.parametrize("failpoint", [Failpoint.CHANGELOGS_MADE, Failpoint.BEFORE_CHANGELOG_COMMIT])
-def test_of_two_runs_at_once_each_change_is_published_once(port: int, failpoint: Failpoint, tmp_path: Path):
+def test_two_runs_at_once_publish_each_change_once(port: int, failpoint: Failpoint, tmp_path: Path):
     race = world(tmp_path, port, f"race_{failpoint.name.lower()}")
     race.configure()
     race = race.fill(race.tsos[-1])

@@ -40,7 +40,7 @@ def test_a_lake_in_tidb_lives_as_one_in_sqlite(database: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("failpoint", [Failpoint.CHANGELOGS_MADE, Failpoint.BEFORE_CHANGELOG_COMMIT])
-def test_of_two_runs_at_once_each_change_is_published_once(database: str, failpoint: Failpoint, tmp_path: Path):
+def test_two_runs_at_once_publish_each_change_once(database: str, failpoint: Failpoint, tmp_path: Path):
     race = world(tmp_path, database)
     race.configure()
     race = race.fill(race.tsos[-1])

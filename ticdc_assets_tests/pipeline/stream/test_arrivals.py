@@ -148,7 +148,7 @@ def broken(*arguments: Any) -> None:
     raise BrokenRunError
 
 
-def test_nor_what_is_behind_the_cursor_because_another_table_is_held(
+def test_what_is_behind_the_cursor_for_another_held_table_is_not_read_again(
     sides: SmallStream, monkeypatch: pytest.MonkeyPatch
 ):
     """Each table stops on its own, and goes on with all that came meanwhile."""

@@ -42,7 +42,7 @@ def test_rows_are_together_whose_columns_are_the_same_in_any_order():
     assert found == {("id", "a"): [0, 1], ("id",): [2], ("id", "a", "b"): [3, 4]}
 
 
-def test_of_very_many_sets_of_columns_the_last_are_left():
+def test_the_last_of_very_many_sets_of_columns_are_left():
     pairs = [insert("id", f"c{number}") for number in range(COLUMN_SETS_MAX + 3)]
 
     assert len(agree(FORM, pairs)) == COLUMN_SETS_MAX
@@ -74,7 +74,7 @@ def test_an_old_column_that_the_new_row_has_not_is_left():
     assert [array.to_pylist() for array in table.rows.before or ()] == [["1", "1"], ["y", "y"]]
 
 
-def test_of_messages_that_spoil_a_batch_each_is_left_alone():
+def test_each_message_that_breaks_a_batch_is_left_alone():
     pairs = [message('{"id":"1"}', table=f"t{n}", kind="INSERT" if n % 3 else "CREATE") for n in range(9)]
 
     tables = agree(FORM, pairs)

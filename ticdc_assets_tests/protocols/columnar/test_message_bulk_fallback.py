@@ -156,7 +156,7 @@ def test_tables_versions_and_column_sets_are_kept_apart():
     } == found
 
 
-def test_of_very_many_tables_the_small_ones_are_left():
+def test_small_tables_among_very_many_are_left():
     head = '"version":1,"database":"shop","table":"t%d","tableID":1,"type":"INSERT","commitTs":5,"buildTs":1'
     row = "{" + head + ',"schemaVersion":3,"data":{"id":"1"}}'
     pairs: list[Pair] = [(None, (row % number).encode()) for number in (*range(200), *[7] * 20)]

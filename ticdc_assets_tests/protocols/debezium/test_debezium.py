@@ -164,7 +164,7 @@ def test_updates_and_deletes_carry_old_values():
     assert (blind.op, blind.wire, blind.before) == (Op.UPDATE, new, None)
 
 
-def test_a_table_without_a_key_has_none():
+def test_a_row_of_a_table_without_a_key_hints_at_none():
     assert decoded(ROW, {"payload": {}}).hints.key is None
 
 

@@ -117,7 +117,7 @@ def test_a_claim_that_names_no_file_is_refused(protocol, location):
 
 @pytest.mark.parametrize("protocol", CLAIMS)
 @pytest.mark.parametrize("location", ["../../etc/x.json", "..\\..\\x.json", "file:///ticdc/../x.json", "x.json"])
-def test_of_a_claims_place_only_the_files_name_counts(protocol, location):
+def test_only_the_file_name_of_a_claim_counts(protocol, location):
     [row] = REGISTRY[protocol].decode(*CLAIMS[protocol](location), "here", OPTIONS[protocol])
 
     assert row.claim == "x.json"

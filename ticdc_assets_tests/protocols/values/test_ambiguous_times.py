@@ -68,7 +68,7 @@ def test_a_zone_that_a_value_names_counts_and_not_the_changefeeds():
     assert not is_ambiguous(COLUMN, pairs[1][0], None, "UTC")
 
 
-def test_other_types_have_no_such_values():
+def test_columns_of_other_types_have_no_ambiguous_times():
     column = Column("c", MySqlType(Kind.DATETIME))
     wires = pa.array(["2024-11-03 01:30:00"])
     values = native_columns.column(column, wires, "America/New_York")

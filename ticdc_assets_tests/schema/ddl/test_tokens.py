@@ -167,7 +167,7 @@ def test_the_text_of_an_expression_is_as_written():
     assert cursor_over("a) b").skip_expression() == "a"
 
 
-def test_so_many_closing_parentheses_are_taken():
+def test_as_many_closing_parentheses_are_taken_as_were_open():
     cursor = cursor_over(")))a")
 
     assert cursor.close_parentheses(2)

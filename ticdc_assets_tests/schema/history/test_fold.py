@@ -153,7 +153,7 @@ def test_a_swap_with_a_table_that_nothing_was_heard_of_leaves_it_the_other_name(
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 @pytest.mark.parametrize("parts", UNHEARD[:2], ids=str)
-def test_schema_files_of_such_a_swap_begin_the_other_table(parts: list[tuple[str, str]], order: tuple[int, ...]):
+def test_schema_files_of_a_swap_begin_the_other_table(parts: list[tuple[str, str]], order: tuple[int, ...]):
     files = [
         replace(
             event(30, new, f"RENAME TABLE `{old}` TO `{new}`", after=table(new, "id", key=("id",))),

@@ -101,7 +101,7 @@ NEXT = [
 
 
 @pytest.mark.parametrize(("pairs", "live", "before", "first"), NEXT)
-def test_of_renames_in_no_order_one_with_a_free_name_comes_first(pairs: str, live: str, before: str, first: str):
+def test_unordered_renames_begin_with_one_to_a_free_name(pairs: str, live: str, before: str, first: str):
     waiting = renames(*pairs.split())
 
     assert next_rename(waiting, names(live), names(before)) == waiting[pairs.split().index(first)]

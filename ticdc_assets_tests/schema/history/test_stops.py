@@ -221,7 +221,7 @@ def older(name: str) -> DdlEvent:
     return event(5, name, "", after=table(name, "id", key=("id",)))
 
 
-def test_of_two_tables_only_the_one_that_takes_rows_from_before_the_stream_stops():
+def test_only_a_table_that_takes_rows_from_before_the_stream_stops():
     known = Known(tables={("shop", "t"): replace(made("id INT PRIMARY KEY", CUT).table, schema="shop")})
     new = event(10, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)")
 

@@ -44,7 +44,7 @@ def test_a_statement_without_effect_leaves_its_table_as_it_was(line: str):
 
 
 @pytest.mark.parametrize("line", CASES)
-def test_nor_does_it_stop_a_table_that_appears_later(line: str):
+def test_a_statement_without_effect_does_not_stop_a_table_that_appears_later(line: str):
     [source_table] = fold([ddl(line), DdlEvent(3, "s", "t", CREATE)]).source_tables
 
     assert source_table.stop is None

@@ -190,7 +190,7 @@ def test_an_index_that_is_skipped_leaves_the_files_of_its_dispatcher_to_be_liste
 
 
 @pytest.mark.parametrize("skipped", ["CDC000002.csv", "CDC00000000000000000002.csv"])
-def test_of_two_files_with_one_number_the_one_that_is_not_skipped_is_read(bucket: Bucket, skipped: str) -> None:
+def test_a_file_is_read_although_another_of_its_number_is_skipped(bucket: Bucket, skipped: str) -> None:
     one, two = bucket.data(f"{T1}/100", 1), bucket.data(f"{T1}/100", 2)
     other = bucket.data(f"{T1}/100", 2, digits=6)
 

@@ -37,7 +37,7 @@ def test_schemas_of_one_table_and_time_are_one_with_the_columns_of_both():
     ]
 
 
-def test_of_schemas_that_contradict_each_other_the_first_is_taken():
+def test_the_first_of_contradicting_schemas_is_taken():
     [found] = merged_schemas([inferred(5, ID_V), inferred(5, TEXT)], [])
 
     assert found.after == ID_V

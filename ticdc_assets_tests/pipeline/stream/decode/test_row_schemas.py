@@ -173,7 +173,7 @@ def test_a_long_stream_is_read_again_once_and_not_for_every_row(tmp_path: Path, 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("is_apart", [False, True], ids=["one run", "a run each"])
-def test_mirrors_gain_the_columns(is_apart: bool, tmp_path: Path):
+def test_mirrors_gain_the_columns_of_newer_schemas(is_apart: bool, tmp_path: Path):
     stream = SmallStream(tmp_path)
     lake = stream.lake()
     sent = [(A, {}), (A, {}), (A_C, {"c": "sent"}), (A_CD, {"c": "x", "d": 7})]

@@ -102,7 +102,7 @@ def test_rows_of_a_whole_batch_without_one_leave_the_watermark_to_the_others(str
     assert {bad.line for bad in quarantined(lake)} == {*range(4, 32), 33}
 
 
-def test_replayed_it_is_still_none_that_can_be_placed(stream: SmallStream):
+def test_a_row_without_a_commit_ts_is_still_bad_after_a_replay(stream: SmallStream):
     put_undated(stream, 2, as_ticdc)
     stream.watermark(5)
     lake = stream.lake()

@@ -197,7 +197,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(wire: Wire, tm
     assert states(lake) == {"a": "live"}
 
 
-def test_nor_is_a_file_of_a_partition_that_begins_again(tmp_path: Path):
+def test_a_partitions_file_that_begins_again_stops_its_tables(tmp_path: Path):
     stream = SmallStream(tmp_path, binary=True)
     stream.create(0, A)
     rows(stream, range(1, 4))

@@ -54,7 +54,7 @@ def test_a_run_whose_capture_is_replaced_publishes_nothing(replaced: Replace, tm
 
 
 @pytest.mark.parametrize("left", [0, 100])
-def test_nor_where_the_file_of_a_partition_is_cut(left: int, tmp_path: Path):
+def test_a_run_whose_capture_is_cut_publishes_nothing(left: int, tmp_path: Path):
     stream, path = sent(tmp_path, binary=True)
     lake = stream.lake()
     run = run_of(lake.lake)

@@ -122,7 +122,7 @@ def test_a_partition_is_read_up_to_its_first_row_above_a_tso():
 
 @pytest.mark.usefixtures("_in_bulk")
 @pytest.mark.parametrize("wire", [OpenProtocol(), CanalJson()], ids=lambda wire: wire.name)
-def test_of_rows_of_one_commit_ts_the_first_tells_the_columns(wire: Wire):
+def test_the_first_row_of_a_commit_ts_tells_the_columns(wire: Wire):
     older = replace(T, columns=(ID,))
 
     assert first_schemas(scanned(wire, (0, row(20, T)), (1, row(20, older)))) == {"t": (20, ["id", "v"], 19)}

@@ -47,7 +47,7 @@ def test_the_topic_of_a_table_that_never_had_a_row_holds_nothing_back_once_it_is
     assert states(lake) == {"a": "live", "x": "dropped"}
 
 
-def test_nor_that_of_one_which_is_older_than_the_stream(stream: SmallStream):
+def test_the_topic_of_an_older_table_holds_nothing_back_once_it_is_dropped(stream: SmallStream):
     stream.watermark(5, "s_y")
     stream.drop(7, shape("y"), "s_y")
     goes_on(stream, 8, "s_x")
@@ -59,7 +59,7 @@ def test_nor_that_of_one_which_is_older_than_the_stream(stream: SmallStream):
     assert ids(lake) == {"a": [8]}
 
 
-def test_nor_that_of_one_which_was_renamed_away(stream: SmallStream):
+def test_the_topic_of_a_renamed_table_holds_nothing_back(stream: SmallStream):
     stream.rename(7, X, Y, "s_x")
     goes_on(stream, 8, "s_y")
     lake = stream.lake()

@@ -204,7 +204,7 @@ def test_an_object_is_passed_over_where_it_is_sound(piece: tuple, given: bytes, 
     assert fits(JsonTemplate(piece), given) is fit
 
 
-def test_of_choices_the_first_that_begins_so_is_taken():
+def test_the_first_choice_with_the_same_beginning_is_taken():
     form = JsonTemplate(
         (*either([(b"a", literal(b"1")), (b"b", literal(b"2"))], literal(b"c")), *maybe(b"x", literal(b"y")))
     )
