@@ -15,6 +15,7 @@ from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
 from ticdc_assets.tables.control import Control
 from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.locations import TableLocations, parked, rename_tables, table_locations
+from ticdc_assets.tables.mirror.kept_files import KeptFiles
 from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
@@ -122,6 +123,11 @@ class Lake:
     def keeps_history(self, source_table: SourceTable) -> bool:
         """Whether the config's `history` selects this table, under any name that it has or had."""
         return source_table.was_ever(self.changefeed.mirror.history.matches)
+
+    @cached_property
+    def mirror_files(self) -> KeptFiles:
+        """The files of mirrors that runs with this object have committed."""
+        return KeptFiles()
 
     @cached_property
     def folds(self) -> Folds:

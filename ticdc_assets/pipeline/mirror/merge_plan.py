@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     VectorPosition,
 )
 from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector
-from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, OldVector, RowDelta
+from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.iceberg.types import arrow_field, can_identify
 from ticdc_assets.tables.mirror.writer import Segment
 from ticdc_assets.tables.progress import field_ids_by_uid
@@ -42,20 +42,21 @@ LIVE_ROWS_MAX: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """The tasks of one segment, and what the commit of their results needs."""
+    """The tasks of one segment, and the mirror's data files, which the commit of their results needs."""
 
     tasks: tuple[MergeTask, ...]
-    vectors: dict[str, OldVector]
+    live: tuple[LiveDataFile, ...]
 
     def delta(self, reports: Sequence[MergeReport]) -> RowDelta | None:
         """The workers' files and deletion vectors as one commit; None where a worker could not merge."""
         if any(report.unfit for report in reports):
             return None
         gone = [gone for report in reports for gone in report.gone]
+        vectors = {file.uri: file.vector for file in self.live if file.vector is not None}
         return RowDelta(
             tuple(file for report in reports for file in report.written),
             tuple(DeletionVector(g.data_uri, g.blob, g.rows) for g in gone),
-            tuple(self.vectors[g.data_uri] for g in gone if g.data_uri in self.vectors),
+            tuple(vectors[g.data_uri] for g in gone if g.data_uri in vectors),
             f"{self.tasks[0].prefix_uri}-deletes.puffin",
         )
 
@@ -104,7 +105,7 @@ def plan(
     )
     files = [LiveFile(file.uri, file.rows, _vector_position(file)) for file in live]
     tasks = tuple(replace(whole, share=n, live=tuple(files[n::shares])) for n in range(shares))
-    return MergePlan(tasks, {file.uri: file.vector for file in live if file.vector is not None})
+    return MergePlan(tasks, tuple(live))
 
 
 def _vector_position(file: LiveDataFile) -> VectorPosition | None:

@@ -83,9 +83,10 @@ class _OpenMirror:
     def finish_segment(self, reports: Sequence[MergeReport]) -> None:
         """Commit the workers' results for the planned segment, or let Spark merge it."""
         writer, segment = self.job.writer, self.left.popleft()
-        delta = self.plan.delta(reports) if self.plan is not None else None
-        if delta is not None:
-            self.table = writer.take(self.table, segment, delta)
+        plan = self.plan
+        delta = plan.delta(reports) if plan is not None else None
+        if plan is not None and delta is not None:
+            self.table = writer.take(self.table, segment, plan.live, delta)
         else:
             for file in (file for report in reports for file in report.written):
                 self.table.io.delete(file.uri)  # only workers that could merge

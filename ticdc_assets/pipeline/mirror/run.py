@@ -185,7 +185,9 @@ def writer_of(
     """The writer of the source table's mirror under this name."""
     options = options_of(lake, source_table)
     changefeed = lake.changefeed
-    return MirrorWriter(lake.catalog, jvm, identifier, changefeed.name, run_id, options, changefeed.time_zone)
+    return MirrorWriter(
+        lake.catalog, jvm, identifier, changefeed.name, run_id, options, lake.mirror_files, changefeed.time_zone
+    )
 
 
 def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:

@@ -5,7 +5,7 @@ py4j takes longer for one call than Java does for all the rest of a file, so the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,9 +26,9 @@ def planned_files(table: JvmTable, snapshot_id: int) -> list[tuple[Any, dict[str
         planned.close()
 
 
-def content_files(table: JvmTable) -> Callable[[str], Any]:
+def content_files(table: JvmTable) -> Callable[[Mapping[str, Any]], Any]:
     """A function that makes a content file of the table's present spec from its JSON form. From a footer Java would
     make one slower than all the rest of a small commit: it reads all of Hadoop's settings first."""
     mapper, spec = table.named("org.apache.iceberg.util.JsonUtil.mapper")(), table.java.spec()
     parse = table.named("org.apache.iceberg.ContentFileParser.fromJson")
-    return lambda shown: parse(mapper.readTree(shown), spec)
+    return lambda shown: parse(mapper.readTree(orjson.dumps(shown).decode()), spec)

@@ -19,6 +19,7 @@ from pyspark.errors import IllegalArgumentException
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.iceberg.row_changes import row_changes
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
@@ -165,6 +166,11 @@ class JvmTable:
         self._catalog = catalog
         self.named = catalog.named
         self.java = table
+
+    @property
+    def row_changes(self) -> Any:
+        """This project's Java object for changes of rows."""
+        return row_changes(self._catalog.jvm, self.java)
 
     def append_nothing(self, summary: Mapping[str, str], branch: str = "main") -> None:
         """Commit a snapshot without files that has `summary`."""

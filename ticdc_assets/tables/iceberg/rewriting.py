@@ -17,7 +17,7 @@ from ticdc_assets.tables.iceberg.content_files import content_files, planned_fil
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
 from ticdc_assets.tables.iceberg.rewrite_worker import OldFile
 from ticdc_assets.tables.iceberg.types import arrow_field, field_id
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -141,5 +141,5 @@ def _rewrite(
             if file.java_vector is not None:
                 rewrite.deleteFile(file.java_vector)
         if new is not None:
-            rewrite.addFile(java_file(data_file_json(planned, new, group[0].partition)))
+            rewrite.addFile(java_file(data_file_shown(planned, new, group[0].partition)))
     return rewrite

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ticdc_assets.errors import StaleRunError
-from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
 from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, puffin_of
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -22,17 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OldVector:
-    """The current deletion vector of a data file, and Iceberg's Java object of the task that reads both."""
+    """The current deletion vector of a data file: a part of a Puffin file, and the number of rows it deletes."""
 
+    data_uri: str
     uri: str
     offset_bytes: int
     size_bytes: int
-    task: Any
+    file_bytes: int
+    rows: int
 
-    @property
-    def java(self) -> Any:
-        """Iceberg's Java object of the vector."""
-        return self.task.deletes().get(0)
+    def shown(self, spec_id: int) -> dict[str, Any]:
+        """The vector in the JSON form of Iceberg's Java `ContentFileParser`."""
+        return {
+            "spec-id": spec_id,
+            "content": "position-deletes",
+            "file-path": self.uri,
+            "file-format": "puffin",
+            "partition": [],
+            "file-size-in-bytes": self.file_bytes,
+            "record-count": self.rows,
+            "referenced-data-file": self.data_uri,
+            "content-offset": self.offset_bytes,
+            "content-size-in-bytes": self.size_bytes,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +67,35 @@ class LiveDataFile:
     is_plain: bool
 
 
-def data_files(table: JvmTable, snapshot_id: int) -> list[LiveDataFile]:
+def data_files(table: JvmTable, snapshot_id: int) -> tuple[LiveDataFile, ...]:
     """The data files of a snapshot."""
-    return [_data_file(task, shown) for task, shown in planned_files(table, snapshot_id)]
+    return tuple(_data_file(*file) for file in orjson.loads(table.row_changes.files(table.java, snapshot_id)))
 
 
-def _data_file(task: Any, shown: Mapping[str, Any]) -> LiveDataFile:
-    file, deletes = shown["data-file"], shown.get("delete-files", [])
-    is_plain = file["file-format"].upper() == "PARQUET" and len(deletes) <= 1
+def _data_file(uri: str, form: str, rows: int, deletes: Sequence[Sequence[Any]]) -> LiveDataFile:
+    is_plain = form == "PARQUET" and len(deletes) <= 1
     vector = None
-    for old in deletes:
-        is_plain = is_plain and old["file-format"].upper() == "PUFFIN"
+    for old_uri, old_form, *position in deletes:
+        is_plain = is_plain and old_form == "PUFFIN"
         if is_plain:
-            vector = OldVector(old["file-path"], old["content-offset"], old["content-size-in-bytes"], task)
-    return LiveDataFile(file["file-path"], file["record-count"], vector, is_plain)
+            vector = OldVector(uri, old_uri, *position)
+    return LiveDataFile(uri, rows, vector, is_plain)
 
 
-def publish_delta(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class PublishedDelta:
+    """The snapshot of a commit, and the new vectors by data file."""
+
+    snapshot_id: int
+    vectors: Mapping[str, OldVector]
+
+    def after(self, live: Iterable[LiveDataFile], rows: RowDelta) -> tuple[LiveDataFile, ...]:
+        """The data files of the snapshot, where `live` are those of the one before."""
+        kept = (replace(file, vector=self.vectors.get(file.uri, file.vector)) for file in live)
+        return (*kept, *(LiveDataFile(file.uri, file.footer.num_rows, None, True) for file in rows.files))
+
+
+def publish_delta(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> PublishedDelta:
     """Add and delete rows in one snapshot on top of that of the table as `planned`.
 
     Raises StaleRunError where main has another snapshot. The files are then removed, unless a commit was tried:
@@ -83,52 +106,40 @@ def publish_delta(table: JvmTable, planned: Table, rows: RowDelta, summary: Mapp
         commit = PlannedCommit.begun(table, planned)
         if rows.vectors:
             written.append(rows.vectors_uri)
-        snapshot = commit.snapshot_of(_delta(commit, planned, rows, summary))
+        vectors = _written_vectors(planned, rows.vectors, rows.vectors_uri)
+        snapshot = commit.snapshot_of(_delta(commit, planned, rows, vectors, summary))
     except StaleRunError:
         for uri in written:
             table.java.io().deleteFile(uri)
         raise
     commit.publish(snapshot)
+    return PublishedDelta(int(snapshot.snapshotId()), {vector.data_uri: vector for vector in vectors})
 
 
-def _delta(commit: PlannedCommit, planned: Table, rows: RowDelta, summary: Mapping[str, str]) -> Any:
-    delta, java_file = commit.table.java.newRowDelta(), content_files(commit.table)
-    delta = delta.validateFromSnapshot(commit.planned_on)
-    for file in rows.files:
-        delta.addRows(java_file(data_file_json(planned, file)))
-    if rows.vectors:
-        for shown in _written_vectors(planned, rows.vectors, rows.vectors_uri):
-            delta.addDeletes(java_file(shown))
-    for old in rows.replaced:
-        delta.removeDeletes(old.java)
-    for key, value in summary.items():
-        delta.set(key, value)
+def _delta(
+    commit: PlannedCommit, planned: Table, rows: RowDelta, vectors: Sequence[OldVector], summary: Mapping[str, str]
+) -> Any:
+    spec_id = planned.spec().spec_id
+    changes = {
+        "rows": [data_file_shown(planned, file) for file in rows.files],
+        "deletes": [vector.shown(spec_id) for vector in vectors],
+        "replaced": [vector.shown(spec_id) for vector in rows.replaced],
+        "summary": dict(summary),
+    }
+    table = commit.table
+    delta = table.java.newRowDelta().validateFromSnapshot(commit.planned_on)
+    table.row_changes.stage(delta, table.java.spec(), orjson.dumps(changes).decode())
     return delta
 
 
-def _written_vectors(planned: Table, vectors: Sequence[DeletionVector], uri: str) -> list[str]:
-    """Write the vectors to `uri`, and return the JSON form of each."""
+def _written_vectors(planned: Table, vectors: Sequence[DeletionVector], uri: str) -> list[OldVector]:
+    """Write the vectors to `uri`."""
+    if not vectors:
+        return []
     puffin, offsets = puffin_of(vectors)
     with planned.io.new_output(uri).create() as out:
         out.write(puffin)
     return [
-        _vector_json(vector, offset, uri, len(puffin), planned) for vector, offset in zip(vectors, offsets, strict=True)
+        OldVector(vector.data_uri, uri, offset, len(vector.blob), len(puffin), vector.rows)
+        for vector, offset in zip(vectors, offsets, strict=True)
     ]
-
-
-def _vector_json(vector: DeletionVector, offset: int, uri: str, size_bytes: int, planned: Table) -> str:
-    """The vector in the JSON form of Iceberg's Java `ContentFileParser`."""
-    return orjson.dumps(
-        {
-            "spec-id": planned.spec().spec_id,
-            "content": "position-deletes",
-            "file-path": uri,
-            "file-format": "puffin",
-            "partition": [],
-            "file-size-in-bytes": size_bytes,
-            "record-count": vector.rows,
-            "referenced-data-file": vector.data_uri,
-            "content-offset": offset,
-            "content-size-in-bytes": len(vector.blob),
-        }
-    ).decode()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
@@ -74,7 +73,7 @@ def data_file_of(table: Table, file: WrittenFile) -> DataFile:
     )
 
 
-def data_file_json(table: Table, file: WrittenFile, partition: Any = ()) -> str:
+def data_file_shown(table: Table, file: WrittenFile, partition: Any = ()) -> dict[str, Any]:
     """The file in the JSON form of Iceberg's Java `ContentFileParser`, which `partition` has too."""
     found = _statistics(table, file).to_serialized_dict()
     columns = {field.field_id for field in table.schema().fields}  # Java counts no values inside lists
@@ -95,7 +94,7 @@ def data_file_json(table: Table, file: WrittenFile, partition: Any = ()) -> str:
         "split-offsets": found["split_offsets"],
         "sort-order-id": 0,
     }
-    return orjson.dumps({**plain, **metrics, **bounds}).decode()
+    return {**plain, **metrics, **bounds}
 
 
 def _statistics(table: Table, file: WrittenFile) -> DataFileStatistics:

@@ -7,6 +7,7 @@ are published in one commit on top of the snapshot that the run was planned from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress, snapshot_id
+from ticdc_assets.tables.mirror.kept_files import KeptFiles
 from ticdc_assets.tables.mirror.partitioning import require_partitioning
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import VersionSteps, columns_at
@@ -116,6 +118,7 @@ class MirrorWriter:
         changefeed: str,
         run_id: str,
         options: MirrorOptions,
+        kept: KeptFiles,
         zone: str = "UTC",
     ) -> None:
         self._catalog = catalog
@@ -123,6 +126,7 @@ class MirrorWriter:
         self._options = options
         self._branch = MirrorBranch(jvm, identifier, changefeed, run_id)
         self._versions = VersionSteps(self._branch, zone)
+        self._kept = kept
         self._loaded: JvmTable | None = None
 
     @property
@@ -229,20 +233,24 @@ class MirrorWriter:
         self._branch.publish(table, progress_of(table), progress, [statement])
         return require_progress(table, progress)
 
-    def data_files(self, table: Table) -> list[LiveDataFile]:
+    def data_files(self, table: Table) -> tuple[LiveDataFile, ...]:
         """The data files of the mirror `table`."""
         if not has_files(table):
-            return []
+            return ()
+        kept = self._kept.get(table)
+        if kept is not None:
+            return kept
         self._loaded = self._branch.load()
         return row_delta.data_files(self._loaded, snapshot_id(table))
 
-    def take(self, table: Table, segment: Segment, delta: RowDelta) -> Table:
-        """Publish the files that workers wrote for a segment of the mirror's version."""
+    def take(self, table: Table, segment: Segment, live: Sequence[LiveDataFile], delta: RowDelta) -> Table:
+        """Publish the files that workers wrote for a segment of the mirror's version; `live` are its data files."""
         progress = self._after(table, segment)
         summary = progress.summary(self._branch.changefeed, progress_of(table))
         summary[VERSION] = table.properties[VERSION]
         hit(Failpoint.BEFORE_MIRROR_COMMIT)
-        row_delta.publish_delta(self._take_loaded(), table, delta, summary)
+        published = row_delta.publish_delta(self._take_loaded(), table, delta, summary)
+        self._kept.keep(table, published.snapshot_id, published.after(live, delta))
         hit(Failpoint.AFTER_MIRROR_COMMIT)
         return require_progress(table, progress)
 

@@ -20,7 +20,7 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.types import arrow_field
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_json, data_file_of
+from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of, data_file_shown
 from ticdc_assets_tests.pipeline.small_feeds import Sink
 
 IDENTIFIER = ("shop", "t")
@@ -57,7 +57,7 @@ def test_the_statistics_are_those_that_java_reads_from_the_footer(tmp_path: Path
         writer.write_table(rows.slice(2))
     written = WrittenFile(f"file://{path}", path.stat().st_size, writer.writer.metadata)
 
-    node = java.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(data_file_json(table, written))
+    node = java.named("org.apache.iceberg.util.JsonUtil.mapper")().readTree(json.dumps(data_file_shown(table, written)))
     ours = _shown(java, java.named("org.apache.iceberg.ContentFileParser.fromJson")(node, java.java.spec()))
 
     assert len(ours.pop("split-offsets")) == 2, "one for each row group, which Java would not note here"

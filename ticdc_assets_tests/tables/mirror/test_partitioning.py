@@ -10,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.tables.mirror.kept_files import KeptFiles
 from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
@@ -28,7 +29,7 @@ from ticdc_assets_tests.schema.history.histories import event
 def test_a_partition_that_a_column_cannot_have_is_refused_with_its_name(field: Any, found: str, tmp_path: Path):
     catalog = SqlCatalog("lake", uri="sqlite://", warehouse=f"file://{tmp_path}")
     jvm: Any = None  # nothing may be made
-    writer = MirrorWriter(catalog, jvm, ("s", "t"), "feed", "run", MirrorOptions(partitioning=(field,)))
+    writer = MirrorWriter(catalog, jvm, ("s", "t"), "feed", "run", MirrorOptions(partitioning=(field,)), KeptFiles())
 
     with pytest.raises(ConfigError, match="partition") as caught:
         writer.open(TABLE, None, jvm, Progress())
