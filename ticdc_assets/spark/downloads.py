@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ticdc_assets.errors import MachineError
+
 IVY: Final = "spark.jars.ivy"
 _IVY_FOLDER: Final = ".ivy2.5.2"
 """Where Spark keeps downloaded packages, below the user's home folder."""
@@ -32,7 +34,7 @@ def packages_fetched_once(packages: str, folder: str | None) -> Iterator[tuple[P
 
     A partial download is never taken for a complete one: processes look for packages only while they hold the lock.
     """
-    place = Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
+    place = _place(folder)
     place.mkdir(parents=True, exist_ok=True)
     with (place / "ticdc-assets.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -43,6 +45,26 @@ def packages_fetched_once(packages: str, folder: str | None) -> Iterator[tuple[P
             return
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield ()
+
+
+def require_jars(packages: str, folder: str | None, log: str) -> None:
+    """Raise MachineError where a package is missing, after Java could not start.
+
+    Args:
+        log: the place of Spark's output, which has the answers of the repositories.
+    """
+    place = _place(folder) / "jars"
+    missing = [package for package in map(str.strip, packages.split(",")) if package and not _jars_of(package, place)]
+    if missing:
+        advice = (
+            "Let this machine reach Maven Central; or name your own repository in `spark: {conf: "
+            f"{{spark.jars.repositories: URL}}}}`; then run again. {log} has the answers."
+        )
+        raise MachineError(f"the first start of Spark, {place}", ", ".join(missing), "no such jar", advice)
+
+
+def _place(folder: str | None) -> Path:
+    return Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
 
 
 def _jars_of(packages: str, folder: Path) -> tuple[Path, ...] | None:

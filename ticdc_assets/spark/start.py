@@ -10,16 +10,16 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.faults import DEBUG_VARIABLE
+from ticdc_assets.faults import DEBUG_VARIABLE, log_named
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
-from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once
+from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
 from ticdc_assets.spark.jvm import started
 from ticdc_assets.spark.local_files import write_files_without_processes
 from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
@@ -61,7 +61,7 @@ def start(conf: dict[str, str]) -> SparkSession:
         for key, value in {**_sockets(conf["spark.master"]), **conf, **java.conf(conf)}.items():
             if not key.startswith(CATALOGS):
                 builder = builder.config(key, value)
-        spark = started(builder.getOrCreate, java.jars)
+        spark = _started(builder.getOrCreate, java.jars, conf[PACKAGES], folder)
     for key, value in conf.items():
         if key.startswith(CATALOGS):  # only now: Java's command line would show credentials to all users
             spark.conf.set(key, value)
@@ -73,6 +73,18 @@ def start(conf: dict[str, str]) -> SparkSession:
     if not os.environ.get(DEBUG_VARIABLE):
         _keep_rows_out_of_the_log(spark)
     return spark
+
+
+def _started(
+    build: Callable[[], SparkSession], jars: tuple[Path, ...], packages: str, folder: str | None
+) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return started(build, jars)
+    except PySparkRuntimeError:  # Java has ended: where packages are missing, since it could not download them
+        require_jars(packages, folder, log_named())
+        raise
 
 
 @dataclass(frozen=True, slots=True)

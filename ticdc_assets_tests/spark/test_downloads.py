@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets import spark
+from ticdc_assets.config import load
+from ticdc_assets.errors import MachineError
 from ticdc_assets.spark import downloads
 from ticdc_assets.spark.downloads import ivy_folder, packages_fetched_once
+from ticdc_assets.spark.packages import ICEBERG_PACKAGE
+from ticdc_assets_tests.apart import apart
 
 PACKAGES = "org.a:b_2.13:1.0,org.c:d:2"
 
@@ -56,3 +61,27 @@ def test_packages_go_elsewhere_where_the_users_home_cannot_be_written(monkeypatc
     assert Path(ivy_folder() or "").name == f"ticdc-assets-ivy-{os.getuid()}"
     (tmp_path / "none").mkdir()
     assert ivy_folder() is None
+
+
+NO_REPOSITORY = """<ivysettings><settings defaultResolver="none"/><resolvers>
+<filesystem name="none"><artifact pattern="{folder}/[artifact].[ext]"/></filesystem></resolvers></ivysettings>"""
+
+
+@pytest.mark.spark
+def test_packages_that_cannot_be_downloaded_are_named_with_what_to_do(tmp_path: Path):
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(NO_REPOSITORY.format(folder=tmp_path / "empty"))
+    config = tmp_path / "changefeeds.yaml"
+    conf = f"{{spark.jars.ivy: {tmp_path}/ivy, spark.jars.ivySettings: {settings}}}"
+    config.write_text(f'changefeeds: {{a: {{sink_uri: "s3://b/x?protocol=csv"}}}}\nspark: {{conf: {conf}}}\n')
+
+    text = apart(_fault_of_a_start, config)
+
+    assert text.startswith(f"the first start of Spark, {tmp_path}/ivy/jars: expected {ICEBERG_PACKAGE}, org.xerial:")
+    assert "found no such jar. Let this machine reach Maven Central; or name your own repository" in text
+
+
+def _fault_of_a_start(config: Path) -> str:
+    with pytest.raises(MachineError) as caught:
+        spark.session(load(config, {}))
+    return str(caught.value)
