@@ -95,10 +95,16 @@ def written_otherwise_in(
 ) -> dict[str, Hold]:
     """Holds for the tables whose changelogs have rows of other columns or of another source table."""
     return {
-        i: written_otherwise(commit_ranges[i].source_table, lake.by_arrival)
+        i: _otherwise(commit_ranges[i], lake.by_arrival)
         for i, changelog in changelogs.items()
         if (known := known_history(lake, commit_ranges[i])) is not None and known.fit(changelog) is Fit.OTHER_ROWS
     }
+
+
+def _otherwise(commit_range: CommitRange, by_arrival: bool) -> Hold:
+    if commit_range.hold is not None and is_written_otherwise(commit_range.hold.reason):
+        return commit_range.hold
+    return written_otherwise(commit_range.source_table, by_arrival)
 
 
 def has_comparable_times(lake: Lake) -> bool:
@@ -131,9 +137,9 @@ def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
         if by_arrival
         else f"{rebuild_command(name, 'source')} reads it again."
     )
-    return _held(
-        source_table,
-        f"{name}: expected all statements before the rows that come after them, found one that came "
+    return Hold(
+        TableState.STOPPED,
+        f"{WRITTEN_OTHERWISE}{name}: expected all statements before the rows that come after them, found one that came "
         f"later, so that its changelog has rows of other columns or of another table. {advice}",
     )
 
@@ -141,20 +147,19 @@ def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
 def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
     """The hold of a table whose rows are in another table's changelog, and no longer in the capture."""
     name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
-    return _held(
-        source_table,
-        f"{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
+    return Hold(
+        TableState.STOPPED,
+        f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
         f"since a statement that came late says that some are its rows, found {found}. Restore them, "
-        "or read it in a changefeed of its own.",
-        CREATE_AGAIN,
+        f"or read it in a changefeed of its own. {CREATE_AGAIN}",
     )
 
 
-def _held(source_table: SourceTable, sentence: str, unless_dropped: str = "") -> Hold:
-    """The hold; a dropped table holds nothing back."""
-    if source_table.dropped_ts is not None:
-        return Hold(TableState.DROPPED, f"{WRITTEN_OTHERWISE}{sentence}")
-    return Hold(TableState.STOPPED, f"{WRITTEN_OTHERWISE}{sentence} {unless_dropped}".strip())
+def without_dropped(held: Mapping[str, Hold], commit_ranges: Mapping[str, CommitRange]) -> dict[str, Hold]:
+    """The holds, where the source lacks messages that earlier runs have read, so that no rebuild can read a table
+    again: a dropped table then holds nothing back. It keeps its note."""
+    dropped = {i for i in held if commit_ranges[i].source_table.dropped_ts is not None}
+    return {i: replace(hold, state=TableState.DROPPED) if i in dropped else hold for i, hold in held.items()}
 
 
 def is_written_otherwise(note: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges
-from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements
+from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements, without_dropped
 from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet, with_holds
 from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
 from ticdc_assets.pipeline.source import Missing
@@ -83,6 +83,7 @@ class StreamChanges:
             held |= {source_table.id: messages_gone(source_table, partition, begin, now) for source_table in late}
             lacking = (pending.commit_ranges[i].source_table for i in statements.again)
             held |= {n.id: lacks_messages(n, partition, begin, now) for n in lacking}
+            held = without_dropped(held, pending.commit_ranges)
         return self._with_faults(pending.with_held(held))
 
     def _with_faults(self, pending: StreamPending) -> StreamPending:
