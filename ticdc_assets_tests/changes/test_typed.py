@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.typed import TypedChanges, changelog_table, commit_time, concat, seq_of, typed
+from ticdc_assets.changes.typed import TypedChanges, changelog_table, commit_time, concat, seq_of, typed, with_types
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
+from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column
 from ticdc_assets.schema.mysql_types import parse_type
 
@@ -129,6 +130,20 @@ def test_a_column_that_the_rows_lack_is_null():
 
     assert [array.to_pylist() for array in found.now] == [[7], [None], ["x"]]
     assert found.zero_dates == 0
+
+
+def test_new_and_old_values_may_be_sent_in_different_forms():
+    """As numbers and as text, for instance; the texts of both are cast together where their forms are alike."""
+    rows = raw([("U", ("7", None, "x"), ("6", None, "w")), ("I", ("8", None, "y"), None)])
+    mixed = replace(rows, wire=(rows.wire[0].cast(pa.int64()), *rows.wire[1:]))
+
+    def cast(column: Column, values: pa.Array) -> pa.Array:
+        return values.cast(arrow_type(column.type))
+
+    for each in (rows, mixed):
+        found = with_types(each, COLUMNS, range(3), cast, "UTC")
+        assert [array.to_pylist() for array in found.now] == [[7, 8], [None, None], ["x", "y"]]
+        assert [array.to_pylist() for array in found.before] == [[6, None], [None, None], ["w", None]]
 
 
 def test_a_column_that_the_rows_lack_is_null_in_the_old_values():
