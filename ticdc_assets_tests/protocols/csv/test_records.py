@@ -134,16 +134,12 @@ def test_a_record_that_is_neither_marked_nor_unmarked_is_left_to_the_reference(w
             list(read_stream(io.BytesIO(data), ("a",), "here", None, UPDATES, 1 << 20))
 
 
-@pytest.mark.parametrize("other", [b"T,s", b"tt,s", b"t,S", b"t,ss", b'"t",s', b't,"s"'])
-def test_a_record_of_another_table_is_left_to_the_reference(other: bytes):
-    data = b"I,t,s,1\nI," + other + b",2\n"
+@pytest.mark.parametrize("other", [b'"T","s"', b'"tt","s"', b'"t","S"', b'"t","ss"', b't,"s"', b'"t",s'])
+def test_a_record_of_another_table_or_with_a_bare_name_is_left_to_the_reference(other: bytes):
+    data = b'"I","t","s",1\n"I",' + other + b",2\n"
 
-    if b'"' in other:
-        [rows] = read_stream(io.BytesIO(data), ("a",), "here", None, QUOTED, 1 << 20)
-        assert rows.wire[0].to_pylist() == ["1", "2"]
-    else:
-        with pytest.raises(BulkUnsupported):
-            list(read_stream(io.BytesIO(data), ("a",), "here", None, QUOTED, 1 << 20))
+    with pytest.raises(BulkUnsupported):
+        list(read_stream(io.BytesIO(data), ("a",), "here", None, QUOTED, 1 << 20))
 
 
 HEADER = b"ticdc-meta$operation,ticdc-meta$table\n"
