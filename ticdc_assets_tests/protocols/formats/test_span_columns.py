@@ -73,8 +73,8 @@ def test_each_column_has_its_own_texts_and_nulls(rows: int, behind: bytes):
 
     if rows:
         assert columns(image, texts, behind=behind) == wanted
-    none = columns_of(np.zeros(1, np.uint8), np.zeros((rows, 0, 2), np.int64), np.zeros((rows, 0, 2)), np.ones(rows))
-    assert none == ()
+    no_columns = np.zeros((rows, 0, 2), np.int64)
+    assert columns_of(np.zeros(1, np.uint8), no_columns, no_columns, np.ones(rows, np.bool_)) == ()
 
 
 @pytest.mark.parametrize("size", [0, 1, VECTOR - 1, VECTOR, VECTOR + 1, 3 * VECTOR])
