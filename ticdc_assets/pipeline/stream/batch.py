@@ -103,7 +103,7 @@ class StreamBatch:
     def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
         """The schemas of rows whose columns differ from the known ones."""
         shapes = [event for name in _names(reports) for event in name.shapes]
-        return merged_schemas(shapes, self._lake.control.ddl_events()) if shapes else []
+        return merged_schemas(shapes, self._lake.control.ddl_events(), self._context.clock) if shapes else []
 
     def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
         """By source table, why a message holds it. A message that is known only by name holds all tables that had the

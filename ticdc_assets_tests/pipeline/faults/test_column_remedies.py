@@ -286,3 +286,24 @@ def test_canal_of_a_server_that_sends_no_statement_goes_on_too(
         **({} if remedy == "left out" else {8: ["-"]}),
     }
     assert lake.publish() is None
+
+
+def test_columns_that_come_one_after_another_in_one_second_are_added_by_each_run(tmp_path: Path):
+    server = Server(tmp_path)
+    server.tables[T] = Table()
+    lake = server.lake()
+    for number, column in enumerate("xbc"):
+        server.tables[T].columns[column] = "varchar(20)"
+        server.insert(T, number, **dict.fromkeys(server.tables[T].columns.keys() - {"id", "name"}, f"{number}"))
+        lake.publish()
+
+    newest = lake.lake.control.newest()
+
+    assert newest is not None
+    assert [(record.state, record.table) for record in newest.tables] == [("live", "a")]
+    rows = lake.lake.catalog.load_table(tuple(newest.tables[0].changelog or ())).scan().to_arrow().to_pylist()
+    assert {row["id"]: [row[column] for column in "xbc"] for row in rows} == {
+        0: ["0", None, None],
+        1: ["1", "1", None],
+        2: ["2", "2", "2"],
+    }

@@ -7,7 +7,7 @@ the row; the messages are then read again with it. `NameState` keeps why the row
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -230,14 +230,36 @@ def _just_before(event: RowEvent) -> int:
     return (event.time.commit_ms or 0) << LOGICAL_BITS
 
 
-def merged_schemas(inferred: Iterable[DdlEvent], known: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """The schemas from rows, one for each table and time; without those that are already `known`."""
-    places = {_place(event) for event in known if not event.query}
+def merged_schemas(
+    inferred: Iterable[DdlEvent], known: Iterable[DdlEvent], clock: VersionClock = VersionClock.COMMIT_TS
+) -> list[DdlEvent]:
+    """The schemas from rows, one for each table and time; without those that are already `known`.
+
+    Where only milliseconds are known, a row that comes later may have further columns in the millisecond of a known
+    schema. Its own is then next to that.
+    """
+    places = {_place(event): event for event in known if not event.query}
     found: dict[_Place, DdlEvent] = {}
     for event in sorted(inferred, key=lambda event: event.commit_ts):
         place = _place(event)
         found[place] = _joined(found[place], event) if place in found else event
-    return [event for place, event in found.items() if place not in places]
+    by_ms = clock is VersionClock.COMMIT_MS
+    moved = (_beside(event, places) if by_ms else event for event in found.values())
+    return [event for event in moved if _place(event) not in places]
+
+
+def _beside(event: DdlEvent, known: Mapping[_Place, DdlEvent]) -> DdlEvent:
+    """The event, moved behind the known schemas of its millisecond if none of them has all of its columns."""
+    moved = event
+    while (there := known.get(_place(moved))) is not None:
+        if _columns(moved) <= _columns(there):
+            return event
+        moved = replace(moved, commit_ts=moved.commit_ts + 1)
+    return moved
+
+
+def _columns(event: DdlEvent) -> set[str]:
+    return set() if event.after is None else {column.name.lower() for column in event.after.columns}
 
 
 def _place(event: DdlEvent) -> _Place:
