@@ -8,7 +8,7 @@ columns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,22 @@ if TYPE_CHECKING:
     from ticdc_assets.protocols.events import DdlEvent, RowEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
+LeavesOut = Callable[[str], bool]
+"""Whether the changefeed leaves a column of the table out of rows."""
+
 _SECOND_MS: Final = 1000
+
+
+def _none_left_out(_column: str) -> bool:
+    return False
+
+
+def has_columns_of(period: SchemaPeriod | SchemaGap, sent: Set[str], leaves_out: LeavesOut = _none_left_out) -> bool:
+    """Whether columns, in lower case, are those of a schema period, but for some that the changefeed leaves out."""
+    if not isinstance(period, SchemaPeriod):
+        return False
+    columns = {column.name.lower() for column in period.version.table.stored_columns}
+    return sent <= columns and all(map(leaves_out, columns - sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +55,9 @@ class PositionedRow:
             partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
         )
 
-    def fits(self, period: SchemaPeriod | SchemaGap) -> bool:
-        """Whether the row has the columns of a schema period."""
-        if not isinstance(period, SchemaPeriod):
-            return False
-        return {column.name.lower() for column in period.version.table.stored_columns} == self.columns
+    def fits(self, period: SchemaPeriod | SchemaGap, leaves_out: LeavesOut = _none_left_out) -> bool:
+        """Whether the row has the columns of a schema period, but for those that the changefeed leaves out."""
+        return has_columns_of(period, self.columns, leaves_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +80,9 @@ class StatementPositions:
                 times[event.commit_ts] = (event.origin.commit_ms, event.origin.sent_ms)
         return cls({partition: tuple(sorted(found.items())) for partition, found in steps.items()}, times)
 
-    def period(self, timeline: Timeline, row: PositionedRow) -> SchemaPeriod | SchemaGap | None:
+    def period(
+        self, timeline: Timeline, row: PositionedRow, leaves_out: LeavesOut = _none_left_out
+    ) -> SchemaPeriod | SchemaGap | None:
         """The schema period or gap that the row falls in."""
         begins = [period.after_ts for period in timeline]
         before, after = self._around(row)
@@ -85,7 +100,7 @@ class StatementPositions:
                 chosen, undecided = period, []
             else:
                 undecided.append(period)
-        return next((period for period in (chosen, *undecided) if row.fits(period)), chosen)
+        return next((period for period in (chosen, *undecided) if row.fits(period, leaves_out)), chosen)
 
     def last_before(self, row: PositionedRow) -> int:
         """The TSO of the last statement before the row in its own partition; 0 where there is none."""

@@ -307,3 +307,26 @@ def test_columns_that_come_one_after_another_in_one_second_are_added_by_each_run
         1: ["1", "1", None],
         2: ["2", "2", "2"],
     }
+
+
+def test_rows_without_columns_that_are_left_out_still_show_which_columns_are_new(tmp_path: Path):
+    """Within one second only the columns of a row tell whether it is from before or after a new one."""
+    server = Server(tmp_path)
+    server.tables[T] = Table({**Table().columns, "b": "varchar(20)"})
+    server.insert(T, 1, b="sent")
+    del server.tables[T].columns["b"]
+    server.second += 1
+    server.insert(T, 2)
+    server.tables[T].columns["c"] = "varchar(20)"
+    server.insert(T, 3, c="new")
+    lake = server.lake(config=LEFT_OUT)
+
+    lake.publish()
+
+    assert states(lake) == {"a": "live"}
+    images = [dict(change.new or ()) for change in lake.changes().elements()]
+    assert {image["id"]: (image.get("b"), image.get("c")) for image in images} == {
+        1: ("sent", None),
+        2: (None, None),
+        3: (None, "new"),
+    }

@@ -7,14 +7,14 @@ the row; the messages are then read again with it. `NameState` keeps why the row
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow, has_columns_of
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
@@ -78,7 +78,7 @@ def entry_of(
         return None
     if event.time.by_position:
         placed = PositionedRow.of(event, (message.topic, message.partition), message.offset)
-        return task.schemas.statement_positions.period(timeline, placed)
+        return task.schemas.statement_positions.period(timeline, placed, _left_out(task, event))
     if task.schemas.clock is VersionClock.POSITION:
         known = task.schemas.versions.get((name, event.hints.schema_version or 0), ordinal)
         return _last_below(timeline, known + 1) or timeline[0]
@@ -87,7 +87,7 @@ def entry_of(
     if event.commit_ts is not None:
         return _last_below(timeline, event.commit_ts)
     if task.schemas.clock is VersionClock.COMMIT_MS:
-        return _of_millisecond(timeline, event)
+        return _of_millisecond(task, timeline, event)
     return _of_delete(timeline, task.order.placed.get(ordinal, 0))
 
 
@@ -103,19 +103,22 @@ def _of_delete(timeline: Timeline, placed: int) -> SchemaPeriod | None:
     return before[-1] if before else next(iter(periods), None)
 
 
-def _of_millisecond(timeline: Timeline, event: RowEvent) -> SchemaPeriod | SchemaGap | None:
+def _of_millisecond(task: MessageTask, timeline: Timeline, event: RowEvent) -> SchemaPeriod | SchemaGap | None:
     """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
     unless it has the columns from after it."""
     assert event.time.commit_ms is not None
     first = _last_below(timeline, event.time.commit_ms << LOGICAL_BITS)
     within = [period for period in timeline if period.after_ts >> LOGICAL_BITS == event.time.commit_ms]
-    return next((period for period in (first, *within) if period is not None and _fits(period, event)), first)
+    return next((period for period in (first, *within) if period is not None and _fits(task, period, event)), first)
 
 
-def _fits(period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
-    if not isinstance(period, SchemaPeriod):
-        return False
-    return {c.name.lower() for c in period.version.table.stored_columns} == {name.lower() for name in event.wire}
+def _fits(task: MessageTask, period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
+    return has_columns_of(period, {name.lower() for name in event.wire}, _left_out(task, event))
+
+
+def _left_out(task: MessageTask, event: RowEvent) -> Callable[[str], bool]:
+    """Whether the changefeed leaves a column out of rows of the event's table."""
+    return lambda column: task.schemas.selectors.leaves_out(event.schema, event.table, column)
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
