@@ -9,6 +9,7 @@ from ticdc_assets.protocols.events import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold import fold
 from ticdc_assets.schema.history.fold_loaded import created, has_stored_columns
 from ticdc_assets.schema.history.source_table import History, SourceTable
+from ticdc_assets.schema.model import Default
 
 T = 1000
 USERS = "CREATE TABLE `users` (`id` INT PRIMARY KEY, `v` INT)"
@@ -124,3 +125,20 @@ def test_a_schema_file_without_a_create_table_is_refused():
 )
 def test_generated_columns_that_are_stored_are_seen_in_a_schema_file(query: str, stored: bool):
     assert has_stored_columns(ddl(T, "users", query, loaded=True)) is stored
+
+
+def test_backslashes_escape_in_the_texts_of_a_dump():
+    query = r"CREATE TABLE users (id INT PRIMARY KEY COMMENT 'it\'s', v ENUM('a\\b', 'c') DEFAULT 'a\\b' COMMENT '\n')"
+    given = ddl(T, "users", query, loaded=True)
+    database = DdlEvent(T, "shop", "", r"/*!40100 SET @x = 'it\'s' */; CREATE DATABASE `shop`", loaded=True)
+
+    [table] = followed(fold([database, given])).values()
+
+    for columns in (table.newest.columns, created(given).table.columns):
+        assert [column.comment for column in columns] == ["it's", "\n"]
+        assert columns[1].type.elements == ("a\\b", "c")
+        assert columns[1].default == Default("a\\b")
+    assert table.stop is None
+    assert not has_stored_columns(given)
+    stored = query.removesuffix(")") + ", s INT AS (id) STORED)"
+    assert has_stored_columns(ddl(T, "users", stored, loaded=True))

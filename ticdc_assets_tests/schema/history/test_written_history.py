@@ -26,6 +26,18 @@ def test_other_columns_of_a_version_are_another_history():
     assert WrittenHistory.from_json(one.to_json()) == one
 
 
+def test_columns_are_others_by_their_names_types_and_labels_alone():
+    forms = [
+        "`v` ENUM('a','b')", "`v` ENUM('a')", "`v` ENUM('b','a')", "`v` VARCHAR(9)", "`v` INT", "`v` BIGINT", "`w` INT",
+        "`v` DECIMAL(9,2)", "`v` DECIMAL(9,3)",
+    ]  # fmt: skip
+    versions = [written(f"CREATE TABLE `t` (`id` INT PRIMARY KEY, {form})").versions for form in forms]
+
+    assert len({*versions}) == len(forms)
+    for form in ("`V` INT", "`v` INT NOT NULL", "`v` INT DEFAULT 5", "`v` TINYINT", "`v` INT UNIQUE"):
+        assert written(f"CREATE TABLE `t` (`id` INT PRIMARY KEY, {form})").versions == versions[4]
+
+
 def test_columns_that_are_inferred_from_rows_are_not_compared():
     (source_table,) = fold([event(10, "t", "", after=GUESSED)]).source_tables
 
