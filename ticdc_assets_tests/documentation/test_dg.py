@@ -71,7 +71,7 @@ def dg_command(folder: Path, home: Path, *arguments: str) -> str:
     """The output of a command, run in a folder, with Dagster's settings of this project and its telemetry off."""
     dagster_home = home / "dagster_home"
     dagster_home.mkdir(exist_ok=True)
-    shutil.copy(REPOSITORY / "dagster_home" / "dagster.yaml", dagster_home)
+    shutil.copy(REPOSITORY / "dagster.yaml", dagster_home)
     done = subprocess.run(
         [DG, *arguments],
         cwd=folder,

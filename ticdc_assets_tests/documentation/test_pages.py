@@ -57,14 +57,6 @@ def test_every_command_that_the_pages_show_is_accepted_by_the_command_line():
     assert shown > 10
 
 
-@pytest.mark.parametrize("page", [README, Page(REPOSITORY / "docs" / "dagster.md")], ids=lambda page: page.name)
-def test_dagster_dev_finds_its_settings_in_the_clone_and_warns_of_no_others(page):
-    [home] = re.findall(r"^DAGSTER_HOME=\$PWD/(\S+) TICDC_ASSETS_CONFIG=\S+ dagster dev", page.text, re.MULTILINE)
-
-    assert (REPOSITORY / home / "dagster.yaml").is_file()
-    assert not (REPOSITORY / "dagster.yaml").exists()  # `dagster dev` would warn of it, as it reads the one of its home
-
-
 def test_the_readme_names_every_command():
     assert [command for command in _subcommands() if f"ticdc-assets {command}" not in README.text] == []
 

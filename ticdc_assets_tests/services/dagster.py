@@ -82,7 +82,7 @@ def dagster_dev(folder: Path, config: Path) -> Iterator[Dagster]:
     """`dagster dev` with an instance of its own, as `dagster.yaml` of this project has it."""
     home = folder / "dagster_home"
     home.mkdir(parents=True)
-    shutil.copy(Path(__file__).parents[2] / "dagster_home" / "dagster.yaml", home)
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", home)
     port = _free_port()
     environ = {**os.environ, "DAGSTER_HOME": str(home), "TICDC_ASSETS_CONFIG": str(config)}
     command = [sys.executable, "-m", "dagster", "dev", "-m", LOCATION, "-h", "127.0.0.1", "-p", str(port)]
