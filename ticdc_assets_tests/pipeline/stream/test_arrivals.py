@@ -82,12 +82,12 @@ def refused(text: str) -> tuple[ddl.Statement, ...]:
     return ddl.parse(text, "", restored=True)
 
 
-def test_a_row_with_a_column_whose_statement_was_not_captured_yet_waits_for_it(stream: SmallStream):
+def test_a_row_with_a_column_whose_statement_was_not_captured_yet_stops_its_table_until_then(stream: SmallStream):
     stream.put(5, A_WITH_C, 2, c="new", partition=1)
     lake = stream.lake()
     lake.publish()
-    assert states(lake) == {"a": "waiting", "b": "live"}
-    assert ids(lake) == {"b": [1]}
+    assert states(lake) == {"a": "stopped", "b": "live"}
+    assert ids(lake) == {"a": [1], "b": [1]}
 
     stream.ddl(4, ADD_C, A, A_WITH_C)
     lake.publish()
