@@ -208,9 +208,9 @@ class KafkaServer:
 
     def send(self, messages: Iterable[Mapping[str, Any]]) -> int:
         """Send messages (topic, partition, key, value, ts_ms) in order; how many."""
-        # Without it a request that is tried again may come after the next one.
-        in_order = {"enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": self.brokers, "linger.ms": 5, "message.max.bytes": 10 << 20, **in_order})
+        settings = {"linger.ms": 5, "message.max.bytes": 10 << 20}
+        # Without idempotence a request that is tried again may come after the next one.
+        producer = Producer({"bootstrap.servers": self.brokers, "enable.idempotence": True, **settings})
         count = 0
         for message in messages:
             fields = {name: message[name] for name in ("topic", "partition", "key", "value")}

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import Compressor
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import (
@@ -46,13 +47,27 @@ def updated(base: TableMetadata, updates: Sequence[TableUpdate], uri: str | None
 
 
 def read(file: InputFile, earlier: TableMetadata | None = None) -> TableMetadata:
-    """The metadata in a file. Snapshots that `earlier` metadata of the same table have are those objects."""
+    """The metadata in a file. Snapshots that `earlier` metadata of the same table have are those objects.
+
+    Raises:
+        ValidationError: pyiceberg's, the file is damaged.
+    """
     with file.open() as stream, Compressor.get_compressor(file.location).stream_decompressor(stream) as plain:
-        shown = orjson.loads(plain.read())
-    if earlier is not None and shown["table-uuid"] == str(earlier.table_uuid):
+        shown = _object(plain.read(), file.location)
+    if earlier is not None and shown.get("table-uuid") == str(earlier.table_uuid):
         known = {_identity(snapshot): snapshot for snapshot in earlier.snapshots}
         shown["snapshots"] = [known.get(_identity_shown(s), s) for s in shown.get("snapshots", ())]
     return TableMetadataUtil.parse_obj(shown)
+
+
+def _object(data: bytes, uri: str) -> dict[str, Any]:
+    try:
+        shown = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise ValidationError(f"{uri} is not JSON") from None
+    if not isinstance(shown, dict):
+        raise ValidationError(f"{uri} is not a JSON object")
+    return shown
 
 
 def _identity(snapshot: Snapshot) -> tuple[Any, ...]:

@@ -154,3 +154,16 @@ def test_metadata_of_format_3_are_read_and_of_an_unknown_one_refused(table: Tabl
     assert (found.format_version, found.next_row_id) == (3, 8)
     with pytest.raises(ValidationError):
         read(IO.new_input(f"{tmp_path}/9.metadata.json"), table.metadata)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "{", "[]", "{}", '{"format-version": 2}', '{"format-version": 2, "snapshots": 1}']
+)
+def test_a_damaged_file_is_a_fault_of_its_table(table: Table, tmp_path: Path, damaged: str):
+    file = tmp_path / "6.metadata.json"
+    file.write_text(damaged)
+
+    for earlier in (None, table.metadata):
+        with pytest.raises(Exception) as raised:
+            read(IO.new_input(str(file)), earlier)
+        assert type(raised.value).__name__ == "ValidationError"  # pyiceberg's, or pydantic's
