@@ -15,6 +15,7 @@ from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
+from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
 from ticdc_assets.tables.iceberg.rewriting import replace_files
 from ticdc_assets.tables.maintenance.compaction import compact, counts_of
 from ticdc_assets.tables.progress import progress_of
@@ -103,6 +104,24 @@ def test_a_mirror_keeps_its_rows_their_ids_and_its_progress(fed: tuple[Sink, Fee
     files, mirror = compacted(feed, T)
     assert (files, counts_of(mirror).all) == (2, 1)
     assert shown(feed, T, lineage) == updated
+
+
+def test_small_files_that_another_writer_removes_meanwhile_are_not_replaced(
+    fed: tuple[Sink, Feed], monkeypatch: pytest.MonkeyPatch
+):
+    feed, snapshot_of = fed[1], PlannedCommit.snapshot_of
+
+    def after_a_removal(commit: PlannedCommit, update: Any) -> Any:
+        every = commit.table.named("org.apache.iceberg.expressions.Expressions.alwaysTrue")()
+        other = JvmCatalog(spark.session(feed.lake.config), feed.lake.catalog_name).load(T)
+        other.java.newDelete().deleteFromRowFilter(every).commit()
+        return snapshot_of(commit, update)
+
+    monkeypatch.setattr(PlannedCommit, "snapshot_of", after_a_removal)
+    files, mirror = compacted(feed, T)
+
+    assert (files, counts_of(mirror).data) == (0, 0)
+    assert shown(feed, T) == []
 
 
 def _after(other: Callable[[], None]) -> Callable[..., bool]:
