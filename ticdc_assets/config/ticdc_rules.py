@@ -15,7 +15,7 @@ from ticdc_assets.config.ticdc_values import Inputs, at, boolean, integer, whole
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ticdc_assets.protocols.csv.decoder import CsvOptions
+    from ticdc_assets.protocols.csv.options import CsvOptions
 
 _RAW_CHANGE: Final = "output-raw-change-event"
 _ACTIVE_ACTIVE: Final = "enable-active-active"
@@ -91,7 +91,7 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
 
 def _csv(options: SinkOptions) -> CsvOptions:
     """The options as they are read. ConfigError where files written with them do not show what a value is."""
-    from ticdc_assets.protocols.csv.decoder import CsvOptions  # imported only when needed
+    from ticdc_assets.protocols.csv.options import CsvOptions
 
     return CsvOptions(**asdict(options.csv))
 

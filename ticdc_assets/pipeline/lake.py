@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-    from ticdc_assets.protocols.csv.decoder import CsvOptions
+    from ticdc_assets.protocols.csv.options import CsvOptions
     from ticdc_assets.protocols.events import DdlEvent
     from ticdc_assets.schema.history.fold import Known
     from ticdc_assets.schema.history.fold_cache import Folds
@@ -101,7 +101,7 @@ class Lake:
 
     @property
     def csv_options(self) -> CsvOptions:
-        from ticdc_assets.protocols.csv.decoder import CsvOptions  # imported only when needed
+        from ticdc_assets.protocols.csv.options import CsvOptions
 
         return CsvOptions(**asdict(self.changefeed.sink.csv))
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ticdc_assets.changes import layout
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.source_table import SourceName, Timeline

@@ -16,7 +16,7 @@ from typing import Any
 from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets_tests.golden.messages import GOLDEN, plain, write_events
 

@@ -9,8 +9,8 @@ import pytest
 
 from ticdc_assets.protocols import detection
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.csv.decoder import CsvOptions
 from ticdc_assets.protocols.csv.detection import CsvVotes
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.detection import MessageForm, Votes, avro_modes, form_of
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
 

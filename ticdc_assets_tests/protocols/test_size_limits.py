@@ -13,7 +13,8 @@ from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json import files_bulk
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported
 from ticdc_assets.protocols.csv import bulk as csv_bulk
-from ticdc_assets.protocols.csv.decoder import HEADER_START, CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
+from ticdc_assets.protocols.csv.records import HEADER_START
 from ticdc_assets.protocols.dump import rows as dump_rows
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile

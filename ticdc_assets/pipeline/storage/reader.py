@@ -29,7 +29,8 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntr
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import JoinedRows, RawRows
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv import records as csv_records
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.schema.history.source_table import SchemaPeriod, Version
 from ticdc_assets.sources.filesystem import Root, open_root
@@ -172,7 +173,11 @@ class FileReader:
         """The raw records with these ordinals."""
         with self._opened(file) as stream:
             data = stream.read()
-        return canal_json.record_bytes(data, lines) if self._csv is None else csv.record_bytes(data, self._csv, lines)
+        return (
+            canal_json.record_bytes(data, lines)
+            if self._csv is None
+            else csv_records.record_bytes(data, self._csv, lines)
+        )
 
     @contextmanager
     def _opened(self, file: TaskFile) -> Iterator[BufferedReader]:
@@ -232,7 +237,7 @@ def _fields_of(
     left = tuple(name for name in columns if not _is_left_out(decoding, file, name))
     if len(left) == len(columns):
         return columns
-    fields = csv.first_fields(stream.read(BATCH_BYTES), options) or ()
+    fields = csv_records.first_fields(stream.read(BATCH_BYTES), options) or ()
     stream.seek(0)
     has_all = csv.leading_fields(len(fields), options, len(columns)) is not None
     return columns if has_all or csv.leading_fields(len(fields), options, len(left)) is None else left

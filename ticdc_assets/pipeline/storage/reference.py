@@ -18,7 +18,9 @@ from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete, JoinedRows, RawRows
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions, CsvRecord
+from ticdc_assets.protocols.csv import records as csv_records
+from ticdc_assets.protocols.csv.decoder import CsvRecord
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.schema.history.source_table import fold_name
 
@@ -89,7 +91,7 @@ def _csv(options: CsvOptions, file: TaskFile, data: bytes, columns: tuple[str, .
         yield Incomplete(last.line)  # TiCDC writes both halves at once: the other one is cut off
         return
     faults |= {line: _half(file, line) for line in lone}
-    raw = csv.record_bytes(data, options, faults)
+    raw = csv_records.record_bytes(data, options, faults)
     sound = [BadRecord(r.line, raw[r.line], faults[r.line]) if r.line in faults else r for r in records]
     yield from csv.changes(sound, columns)
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows, ops_of
-from ticdc_assets.protocols.csv.decoder import HEADER_START, CsvOptions, has_other_fields, header_bytes
+from ticdc_assets.protocols.csv.options import CsvOptions
+from ticdc_assets.protocols.csv.records import HEADER_START, has_other_fields, header_bytes
 from ticdc_assets.protocols.csv.scanner import CUT, FULL, NO_QUOTE, OTHER_FORM, lead, scan
 from ticdc_assets.protocols.formats.span_columns import BACKSLASHES, Escapes, columns_of
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, Places

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv import records
+from ticdc_assets.protocols.csv.options import CsvOptions
 
 _OPS: Final = (b"I", b"U", b"D")
 _QUOTES: Final = (b'"', b"'", b"`")
@@ -42,22 +42,22 @@ class CsvVotes:
 
     def add(self, data: bytes, schema: str, table: str, columns: int) -> None:
         """Adds the beginning of a file; `columns` is the number of the table's columns, including virtual ones."""
-        marks = _delimiter_and_quote(data[csv.header_bytes(data) :], schema, table)
+        marks = _delimiter_and_quote(data[records.header_bytes(data) :], schema, table)
         if marks is None:
             return
         plain = CsvOptions(delimiter=marks[0], quote=marks[1])
-        fields = csv.first_fields(data, plain)
+        fields = records.first_fields(data, plain)
         if fields is None or len(fields) < 4:
             return
         self._marks[marks] += 1
-        self._headers |= csv.header_bytes(data) > 0
+        self._headers |= records.header_bytes(data) > 0
         self._line_ends["\r\n" if b"\r\n" in data else "\n"] += 1
         is_ts = _is_commit_ts(fields[3])
         self._commit_ts &= is_ts
         place = 4 if is_ts else 3
         self._is_update &= len(fields) > place and fields[place] in ((b"true", False), (b"false", False))
         self._surplus.append(len(fields) - columns)
-        self._bare_texts |= csv.bare_texts(data, plain)
+        self._bare_texts |= records.bare_texts(data, plain)
 
     def binary(self, texts: Iterable[str | None]) -> None:
         """Adds values of binary columns, which show whether bytes are base64 or hex."""

@@ -13,8 +13,10 @@ from ticdc_assets.errors import NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions, CsvRecord
+from ticdc_assets.protocols.csv import records as csv_records
+from ticdc_assets.protocols.csv.decoder import CsvRecord
 from ticdc_assets.protocols.csv.detection import CsvVotes
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.storage.schema_file import SchemaFile
 from ticdc_assets.schema.arrow_types import is_binary
@@ -145,7 +147,7 @@ class _Rows:
         return self._votes.knows_null
 
     def _csv_file(self, file: SourceFile, data: bytes, options: CsvOptions) -> None:
-        fields = csv.first_fields(data, options)
+        fields = csv_records.first_fields(data, options)
         columns = self._columns(file)
         width = len(fields or ()) - options.leading_fields(options.output_handle_key)
         aligned = width == len(columns)

@@ -13,7 +13,7 @@ from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.storage import reader as storage_files
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, TaskFile
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.schema.history.source_table import SchemaPeriod, Version
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 from ticdc_assets.spark import LocalWorkers

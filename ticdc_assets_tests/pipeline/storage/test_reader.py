@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.storage.reader import FileReader
 from ticdc_assets.pipeline.storage.reference import from_events
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.fold import fold

@@ -12,7 +12,7 @@ from ticdc_assets.protocols.canal_json import files_bulk
 from ticdc_assets.protocols.columnar import scanned_rows
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.csv import bulk as csv_bulk
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols import storage_rows
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import of_bulk

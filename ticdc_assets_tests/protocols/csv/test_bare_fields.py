@@ -12,7 +12,8 @@ import pytest
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
-from ticdc_assets.protocols.csv.decoder import CsvOptions, CsvRecord, read
+from ticdc_assets.protocols.csv.decoder import CsvRecord, read
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets_tests.pipeline.small_feeds import Feed, column, hand_made
 from ticdc_assets_tests.protocols.csv.test_csv import bulk_or_none
 from ticdc_assets_tests.protocols.happened import Change

@@ -15,7 +15,7 @@ from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
 from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets_tests.fixtures import Workload, needs_fixtures, workloads
 from ticdc_assets_tests.protocols import storage_rows
 from ticdc_assets_tests.protocols.storage_rows import Row

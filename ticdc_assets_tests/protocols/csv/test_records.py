@@ -10,19 +10,9 @@ import pytest
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
 from ticdc_assets.protocols.csv.bulk import read_joined, read_stream
-from ticdc_assets.protocols.csv.decoder import (
-    HEADER_START,
-    CsvOptions,
-    CsvRecord,
-    are_halves,
-    changes,
-    first_fields,
-    header_bytes,
-    is_complete,
-    leading_fields,
-    read,
-    record_bytes,
-)
+from ticdc_assets.protocols.csv.decoder import CsvRecord, are_halves, changes, is_complete, leading_fields, read
+from ticdc_assets.protocols.csv.options import CsvOptions
+from ticdc_assets.protocols.csv.records import HEADER_START, first_fields, header_bytes, record_bytes
 from ticdc_assets.tso import INT64_MAX
 
 QUOTED = CsvOptions()

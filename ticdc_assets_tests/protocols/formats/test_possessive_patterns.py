@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv import records
+from ticdc_assets.protocols.csv.options import CsvOptions
 
 
 def test_no_group_of_a_csv_pattern_is_repeated_possessively():
     """Python before 3.11.5 takes one character too many where such a group begins with a lookahead (Debian 12)."""
-    assert ")*+" not in Path(csv.__file__).read_text()
+    assert ")*+" not in Path(records.__file__).read_text()
 
 
 def test_a_field_without_quotes_ends_where_something_stops_it():
@@ -20,4 +20,4 @@ def test_a_field_without_quotes_ends_where_something_stops_it():
     }
     for (delimiter, quote), cases in given.items():
         options = CsvOptions(delimiter=delimiter, quote=quote)
-        assert [csv._bare_end(data, 0, options) for data, _ in cases] == [end for _, end in cases]
+        assert [records._bare_end(data, 0, options) for data, _ in cases] == [end for _, end in cases]

@@ -18,7 +18,7 @@ from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete, RawRows
 from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv import decoder as csv
-from ticdc_assets.protocols.csv.decoder import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.protocols.values import text_columns
