@@ -155,8 +155,18 @@ def test_a_name_comes_back_from_its_identifier(name, portable):
         assert name == back
 
 
+@pytest.mark.parametrize("beyond", ["110000", "200000", "ffffff"])
+def test_a_name_that_is_cut_at_what_is_no_character_has_an_identifier(beyond: str):
+    for colons in range(30):
+        name = f"{'0' * 19}{':' * colons}_x{beyond}{'0' * 9}:::"
+        identifier = encode(name)
+        assert identifier != encode(name + ":")
+        assert decode(identifier) in (None, name)
+
+
 @MANY
 @given(NAMES, NAMES, st.booleans())
+@example("", "0000000000000000000::::::::::_x200000000000000:::", False)
 def test_different_names_give_different_identifiers(one, other, portable):
     assert (one == other) == (encode(one, portable=portable) == encode(other, portable=portable))
 

@@ -13,7 +13,8 @@ ENCODED_BYTES_MAX: Final = 100
 _LONG_DIGEST_CHARS: Final = 20
 PLAIN: Final = frozenset(string.ascii_letters + string.digits + "_-")
 _PLAIN_PORTABLE: Final = frozenset(string.ascii_lowercase + string.digits + "_")
-_ESCAPE: Final = re.compile(r"_x([0-9a-f]{1,6})_")
+_ESCAPE: Final = re.compile(r"_x(10[0-9a-f]{4}|[0-9a-f]{1,5})_")
+"""The escape of a character; Unicode ends at U+10FFFF."""
 _ESCAPE_START: Final = re.compile(r"_x[0-9a-f]{1,6}")
 EMPTY: Final = "_x_"
 """The identifier of the empty name."""
