@@ -87,12 +87,12 @@ def test_executors_that_are_killed_during_a_run_cost_no_row(cluster: SparkCluste
 
 
 def _run_while_executors_die(world: World, cluster: SparkCluster) -> int:
-    """Kill executors every few seconds, some at most: Spark gives a task four attempts."""
+    """Kill executors every second, some at most: Spark gives a task four attempts."""
     lake, killed, ended = world.lake(), 0, threading.Event()
 
     def kill() -> None:
         nonlocal killed
-        while killed < 3 and not ended.wait(3):
+        while killed < 3 and not ended.wait(1):
             for pid in cluster.executors():
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
