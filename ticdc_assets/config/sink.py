@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.table_filter import ColumnSelectors
+
+if TYPE_CHECKING:
+    from ticdc_assets.protocols.csv.options import CsvOptions
 
 FILE_INDEX_WIDTH_MIN: Final = 6
 FILE_INDEX_WIDTH_MAX: Final = 20
@@ -81,6 +84,12 @@ class CsvSinkOptions:
     output_handle_key: bool = False
     output_field_header: bool = False
     terminator: str = "\r\n"
+
+    def as_read(self) -> CsvOptions:
+        """The options of the CSV reader. ConfigError where files written with them do not show what a value is."""
+        from ticdc_assets.protocols.csv.options import CsvOptions
+
+        return CsvOptions(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

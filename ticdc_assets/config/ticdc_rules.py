@@ -6,16 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ticdc_assets.config.sink import DateSeparator, Protocol, SinkOptions
 from ticdc_assets.config.table_rules import DISPATCHERS, SELECTORS
 from ticdc_assets.config.ticdc_values import Inputs, at, boolean, integer, whole_number
 from ticdc_assets.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ticdc_assets.protocols.csv.options import CsvOptions
 
 _RAW_CHANGE: Final = "output-raw-change-event"
 _ACTIVE_ACTIVE: Final = "enable-active-active"
@@ -36,7 +32,7 @@ def refuse_lossy_options(options: SinkOptions, inputs: Inputs) -> None:
     if options.protocol == Protocol.AVRO:
         _refuse_avro(options, inputs.config)
     if options.is_storage and options.protocol == Protocol.CSV:
-        _csv(options)
+        options.csv.as_read()
     if options.is_storage and options.protocol == Protocol.CANAL_JSON:
         _refuse_terminator(options.csv.terminator)
     if options.content.column_selectors and options.dispatch.renames_tables:
@@ -89,13 +85,6 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
         raise ConfigError(f"config.{_BEFORE_VALUE}", "it with enable-tidb-extension", "it alone", advice)
 
 
-def _csv(options: SinkOptions) -> CsvOptions:
-    """The options as they are read. ConfigError where files written with them do not show what a value is."""
-    from ticdc_assets.protocols.csv.options import CsvOptions
-
-    return CsvOptions(**asdict(options.csv))
-
-
 def _refuse_terminator(terminator: str) -> None:
     if terminator.strip(" \t\r\n") or not terminator.endswith("\n"):
         advice = (
@@ -130,7 +119,7 @@ def _is_off(inputs: Inputs, name: str) -> bool:
 
 
 def _of_files(options: SinkOptions, inputs: Inputs) -> Iterator[str]:
-    if options.protocol == Protocol.CSV and _csv(options).null_may_be_text:
+    if options.protocol == Protocol.CSV and options.csv.as_read().null_may_be_text:
         yield (
             f"csv.null={options.csv.null!r} without a quote: a nullable column of text or bytes with this text is NULL "
             "in the tables"

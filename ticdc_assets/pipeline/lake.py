@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -101,9 +101,7 @@ class Lake:
 
     @property
     def csv_options(self) -> CsvOptions:
-        from ticdc_assets.protocols.csv.options import CsvOptions
-
-        return CsvOptions(**asdict(self.changefeed.sink.csv))
+        return self.changefeed.sink.csv.as_read()
 
     @property
     def io_properties(self) -> dict[str, str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.config import Changefeed
 from ticdc_assets.config.sink import LargeMessageOption, Protocol
-from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.limitations import Condition, Limitation, gaps
 from ticdc_assets.protocols.values.text import time_zone
 
@@ -25,7 +23,7 @@ def _given(changefeed: Changefeed) -> Iterator[Condition]:
         yield Condition.EXTENSION
     if sink.protocol == Protocol.CSV and sink.csv.include_commit_ts:
         yield Condition.COMMIT_TS
-    if sink.protocol == Protocol.CSV and CsvOptions(**asdict(sink.csv)).null_may_be_text:
+    if sink.protocol == Protocol.CSV and sink.csv.as_read().null_may_be_text:
         yield Condition.TEXT_AS_NULL
     if sink.has_old_values:
         yield Condition.OLD_VALUES

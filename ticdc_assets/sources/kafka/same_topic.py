@@ -79,5 +79,5 @@ def created_again(client: KafkaClient, read: Sequence[ReadPartition]) -> dict[st
 def _other_id(topic: str, topic_id: str | None) -> TopicError:
     if topic_id is None:
         advice = "Allow this user to DESCRIBE the topic, and try again. Nothing is lost."
-        return TopicError(topic, "its id, since its last landed message is gone", "no id", advice)
+        return TopicError(topic, "its id, since the last message that was read is gone", "no id", advice)
     return TopicError(topic, "the topic that was read before", "another topic of this name", CREATED_AGAIN)

@@ -20,8 +20,8 @@ import org.apache.iceberg.util.JsonUtil;
 public class RowChanges {
 
     /**
-     * The data files of a snapshot as JSON: of each its path, format, rows, and its delete files. Of a delete file its
-     * path, format, position and size in it, the size of the file, and the rows it deletes.
+     * The data files of a snapshot as JSON: of each its path, format, partition spec, rows, and its delete files. Of a
+     * delete file its path, format, position and size in it, the size of the file, and the rows it deletes.
      */
     public String files(Table table, long snapshotId) throws IOException {
         StringWriter text = new StringWriter();
@@ -45,6 +45,7 @@ public class RowChanges {
         json.writeStartArray();
         json.writeString(file.location());
         json.writeString(file.format().name());
+        json.writeNumber(file.specId());
         json.writeNumber(file.recordCount());
         json.writeStartArray();
         for (Iterator each = task.deletes().iterator(); each.hasNext(); ) {

@@ -59,7 +59,8 @@ class RowDelta:
 
 @dataclass(frozen=True, slots=True)
 class LiveDataFile:
-    """A data file of a snapshot; `is_plain` for Parquet with no deletes but at most one deletion vector."""
+    """A data file of a snapshot. `is_plain` for Parquet of the table's present partition spec, with no deletes but at
+    most one deletion vector: a vector of another spec than its data file makes the table unreadable."""
 
     uri: str
     rows: int
@@ -69,11 +70,12 @@ class LiveDataFile:
 
 def data_files(table: JvmTable, snapshot_id: int) -> tuple[LiveDataFile, ...]:
     """The data files of a snapshot."""
-    return tuple(_data_file(*file) for file in orjson.loads(table.row_changes.files(table.java, snapshot_id)))
+    spec_id, found = table.java.spec().specId(), orjson.loads(table.row_changes.files(table.java, snapshot_id))
+    return tuple(_data_file(uri, form, of == spec_id, rows, deletes) for uri, form, of, rows, deletes in found)
 
 
-def _data_file(uri: str, form: str, rows: int, deletes: Sequence[Sequence[Any]]) -> LiveDataFile:
-    is_plain = form == "PARQUET" and len(deletes) <= 1
+def _data_file(uri: str, form: str, is_of_spec: bool, rows: int, deletes: Sequence[Sequence[Any]]) -> LiveDataFile:
+    is_plain = form == "PARQUET" and is_of_spec and len(deletes) <= 1
     vector = None
     for old_uri, old_form, *position in deletes:
         is_plain = is_plain and old_form == "PUFFIN"

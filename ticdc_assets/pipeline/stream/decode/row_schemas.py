@@ -34,7 +34,8 @@ SHAPES_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Unlike:
     """How a row differs from its table, naming the column, and whether the table's new schema can be inferred from it.
-    `lacking` is the column without which the row came, `unknown` the one that the table has not."""
+    `lacking` is a column of the table that the row does not have, `unknown` one of the row that the table does not
+    have."""
 
     found: str
     is_inferable: bool
