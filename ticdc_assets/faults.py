@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
-from ticdc_assets.frames import causes_of, frames_of, java_classes, java_messages, java_place
+from ticdc_assets.stack_frames import causes_of, frames_of, java_classes, java_messages, java_place
 
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 """If set, errors of libraries are shown completely, with values."""

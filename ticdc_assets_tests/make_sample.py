@@ -21,9 +21,10 @@ from typing import Any
 from ticdc_assets.commands.demo.agreement import digest
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.debezium import decoder as debezium
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
-from ticdc_assets.protocols.formats.frames import frames, json_object
+from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.protocols.formats.frames.bodies import frames, json_object
 from ticdc_assets.protocols.simple import decoder as simple
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl
 from ticdc_assets_tests.truth import lake_value, truth_types
 

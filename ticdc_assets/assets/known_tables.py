@@ -18,7 +18,7 @@ from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.pipeline.user_schemas import known_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.folders import find_folders
@@ -27,7 +27,7 @@ from ticdc_assets.sources.storage.scan import SCHEMA_BYTES_MAX, read_checkpoint
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
 
 STATE_FOLDER: Final = ".ticdc_assets"
 MARKER: Final = "ticdc-assets-demo"

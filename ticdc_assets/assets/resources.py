@@ -38,7 +38,7 @@ from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.spark import Workers
-    from ticdc_assets.tables.control_records import QuarantinedRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 

@@ -17,7 +17,7 @@ from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
 
 CLOCKS_APART_MAX: Final = timedelta(minutes=10)
 """Maximum clock difference between TiDB and this machine."""

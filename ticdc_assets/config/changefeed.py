@@ -33,7 +33,7 @@ from ticdc_assets.config.secrets import redacted
 from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Storage
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
-from ticdc_assets.config.ticdc_keys import read_sink
+from ticdc_assets.config.ticdc.keys import read_sink
 from ticdc_assets.config.upstream import read_upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates, check_target, check_view

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
 from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
-from ticdc_assets.tables.control import Control
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.locations import TableLocations, parked, rename_tables, table_locations
 from ticdc_assets.tables.mirror.kept_files import KeptFiles
 from ticdc_assets.tables.progress import source_table_of
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.protocols.csv.options import CsvOptions
-    from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.schema.history.fold import Known
-    from ticdc_assets.schema.history.fold_cache import Folds
+    from ticdc_assets.schema.ddl_event import DdlEvent
+    from ticdc_assets.schema.history.fold.cache import Folds
+    from ticdc_assets.schema.history.fold.events import Known
     from ticdc_assets.schema.history.source_table import History, SourceTable
 
 
@@ -131,7 +131,7 @@ class Lake:
     def folds(self) -> Folds:
         # The grammar of statements takes long to import; commands that only read records do without it.
         from ticdc_assets.pipeline.user_schemas import known_of
-        from ticdc_assets.schema.history.fold_cache import Folds
+        from ticdc_assets.schema.history.fold.cache import Folds
 
         return Folds(known_of(self.changefeed))
 

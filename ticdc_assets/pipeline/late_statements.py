@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 WRITTEN_OTHERWISE: Final = "written without a statement: "
 """The first words of a table's note where its changelog has rows that it would not have with all statements."""

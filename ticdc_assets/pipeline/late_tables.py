@@ -17,7 +17,7 @@ from ticdc_assets.sources.storage.cursor import TableCursor as FolderState
 from ticdc_assets.sources.storage.scan_result import Scan, TableScan
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 PASSED: Final = "passed unread: "
 """The first words of a table's note where earlier records of the table were passed unread."""

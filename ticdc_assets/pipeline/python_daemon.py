@@ -14,7 +14,7 @@ spare_archives()
 
 from pyspark.daemon import manager  # noqa: E402  what follows would be looked for in Java's archives too
 
-from ticdc_assets.pipeline.mirror import merge_worker  # noqa: E402
+from ticdc_assets.pipeline.mirror.merge import worker as merge_worker  # noqa: E402
 from ticdc_assets.pipeline.storage import decode  # noqa: E402
 from ticdc_assets.pipeline.stream.decode import worker as message_decode  # noqa: E402
 from ticdc_assets.tables.iceberg import rewrite_worker  # noqa: E402

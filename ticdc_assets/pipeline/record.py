@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_history import written_history_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
 
 BETWEEN_NOTES: Final = "; "

@@ -22,8 +22,8 @@ from ticdc_assets.names import view_identifier
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import ViewRecord
+from ticdc_assets.tables.control.records import ViewRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.views import JvmViews, ShownSnapshot
 from ticdc_assets.tables.locations import with_digest
 from ticdc_assets.work_progress import OnProgress, no_progress

@@ -23,8 +23,8 @@ from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

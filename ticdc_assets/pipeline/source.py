@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
     from ticdc_assets.pipeline.tasks import TaskReport
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.sources.storage.scan_result import Problem
-    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
     from ticdc_assets.tables.progress import Files
 
 

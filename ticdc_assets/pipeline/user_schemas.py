@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.evolution.evolve import create
-from ticdc_assets.schema.history.fold import Known
+from ticdc_assets.schema.history.fold.events import Known
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.model import TableSchema
 

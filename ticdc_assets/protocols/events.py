@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.ddl_event import DdlEvent
 
 
 class Op(StrEnum):
@@ -95,75 +95,6 @@ class RowEvent:
         if self.before is None or not self.before_is_partial:
             return self.before
         return {**self.wire, **self.before}
-
-
-@dataclass(frozen=True, slots=True)
-class DdlHints:
-    """What a message says of a table apart from the statement and its schemas; None where it is absent.
-
-    old_name: the names of database and table before a RENAME.
-    version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.
-    table_id: TiDB's number of the table.
-    after_is_ordered: whether the columns of `after` are in table order.
-    """
-
-    old_name: tuple[str, str] | None = None
-    version: int | None = None
-    before_version: int | None = None
-    table_id: int | None = None
-    after_is_ordered: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class DdlOrigin:
-    """Where a statement was read, if TiCDC did not write the stream.
-
-    as_written: whether the query is the user's own text.
-    commit_ms, sent_ms: when the statement was executed and sent, in Unix milliseconds, if known.
-    place: topic, partition and offset, which order statements and inferred schemas of such a stream among the messages
-        of their partition; the `commit_ts` is derived from them.
-    """
-
-    as_written: bool = False
-    commit_ms: int | None = None
-    sent_ms: int | None = None
-    place: tuple[str, int, int] | None = None
-
-
-NO_DDL_HINTS: Final = DdlHints()
-FROM_TICDC: Final = DdlOrigin()
-
-
-@dataclass(frozen=True, slots=True)
-class DdlEvent:
-    """A DDL statement, or, if `query` is "", the current schema of a table (a bootstrap).
-
-    schema, table: the names in the protocol, after a RENAME the new ones; `table` is "" for statements on a database.
-    after: the table's schema after the statement, None if the stream sends only the text.
-    before: the table's schema before the statement, None if it is not sent.
-    where: the position of the message, for errors.
-    fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
-    loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
-    unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
-        table stops there. Such an event has neither a query nor a schema.
-    lacking: the same, of a column that the row lacks: the table stops there if it has the column up to there.
-    displaced: the same, of a row whose name no table has any more: the table that had it last stops there.
-    """
-
-    commit_ts: int
-    schema: str
-    table: str
-    query: str
-    after: TableSchema | None = None
-    before: TableSchema | None = None
-    hints: DdlHints = NO_DDL_HINTS
-    where: str = ""
-    origin: DdlOrigin = FROM_TICDC
-    fault: str = ""
-    loaded: bool = False
-    unexplained: str = ""
-    lacking: str = ""
-    displaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

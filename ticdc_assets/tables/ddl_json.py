@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter, WrapSerializer
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 
 _PARTS: Final = {"hints": DdlHints, "origin": DdlOrigin}
 _ADDED: Final = {"unexplained": "", "lacking": "", "displaced": False}

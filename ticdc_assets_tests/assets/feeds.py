@@ -32,8 +32,8 @@ from ticdc_assets.pipeline.mirror.run import MirrorReport
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import COLUMNS, columns_property
 from ticdc_assets.tso import from_physical_ms

@@ -25,10 +25,10 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from ticdc_assets.config import Config
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.storage import late_files
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources import message_block
-from ticdc_assets.tables.control import Control
-from ticdc_assets.tables.control_records import ClosedFolder, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import ClosedFolder, QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.ddl_json import ddl_from_json, ddl_to_json
 
 

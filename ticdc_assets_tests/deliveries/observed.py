@@ -8,7 +8,7 @@ from typing import Any
 
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets_tests.deliveries.folding import Mirror
 from ticdc_assets_tests.pipeline.lakes import _change

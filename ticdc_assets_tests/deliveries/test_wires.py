@@ -14,8 +14,9 @@ import pytest
 
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Kind, TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.deliveries.bucket import csv_line

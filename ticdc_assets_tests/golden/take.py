@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl
 from ticdc_assets_tests.golden import files as golden_files
 from ticdc_assets_tests.golden.messages import GOLDEN, Message, bytes_of, decoded, plain, write_events

@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.report import ChangelogReport
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets_tests.fixtures import Workload

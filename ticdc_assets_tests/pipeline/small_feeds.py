@@ -18,7 +18,7 @@ from typing import Any
 from ticdc_assets.pipeline.report import ChangelogReport
 from ticdc_assets.pipeline.run import ChangelogRun, run_of
 from ticdc_assets.sources.storage.paths import Layout
-from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.protocols.happened import Change

@@ -14,11 +14,12 @@ from ticdc_assets.config import load
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import json_object
+from ticdc_assets.protocols.events import Event, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.formats.frames.bodies import json_object
 from ticdc_assets.protocols.protocol import MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values import native
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.inspection import Bounds, inspect_source
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.progress import progress_of

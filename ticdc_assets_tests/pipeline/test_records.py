@@ -19,9 +19,9 @@ from ticdc_assets.pipeline.commit_range import (
     may_have_rows,
 )
 from ticdc_assets.pipeline.record import table_record, unknown_table
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable, Stop
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -25,10 +25,10 @@ from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.source import Missing, Pending
 from ticdc_assets.pipeline.source_state import SourceState
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.spark import LocalWorkers
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.progress import progress_of
 
 CREATED = DdlEvent(1 << 18, "shop", "users", "CREATE TABLE users (id INT PRIMARY KEY, v VARCHAR(9))", where="journal")

@@ -8,7 +8,7 @@ import pytest
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.user_schemas import known_of
-from ticdc_assets.schema.history.fold import Known
+from ticdc_assets.schema.history.fold.events import Known
 from ticdc_assets_tests.config.config_file import feed
 
 T = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` VARCHAR(9));\n"

@@ -18,8 +18,8 @@ from ticdc_assets.protocols.csv.records import HEADER_START
 from ticdc_assets.protocols.dump import rows as dump_rows
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold_loaded import created
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.model import TableSchema
 
 LARGEST = 256

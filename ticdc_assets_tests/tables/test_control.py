@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.config.model import CatalogConfig
-from ticdc_assets.tables import control as control_tables
 from ticdc_assets.tables.catalog import open_catalog
-from ticdc_assets.tables.control import Control
-from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control import tables as control_tables
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.iceberg import grown
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.tables.ddl_json import ddl_from_json, ddl_to_json
 

@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 
 GOES_ON: Final = "goes_on"
 NOTHING_QUARANTINED: Final = "nothing_quarantined"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.checks.fold_count import FoldCount
     from ticdc_assets.assets.metadata.clock import Clock
     from ticdc_assets.sources.storage.scan_result import Problem
-    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 
 _LAG_WARN_S: Final = 5 * 60
 _LAG_FAIL_S: Final = 30 * 60

@@ -16,7 +16,7 @@ from ticdc_assets.tso import is_tso, to_datetime
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceName, SourceTable
 
 SHOWN_MAX: Final = 10

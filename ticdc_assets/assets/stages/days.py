@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 _TABLES_LISTED_MAX: Final = 100
 

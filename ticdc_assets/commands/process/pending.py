@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.run import run_of
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.pipeline.source import Pending
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 CountsByOperation = dict[str, int]
 _NAMES_MAX: Final = 5

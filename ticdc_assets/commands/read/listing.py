@@ -15,9 +15,9 @@ from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control_records import TableRecord
+    from ticdc_assets.tables.control.records import TableRecord
 
 _NAMES: Final = ("changefeed", "table", "mirror", "rows", "complete up to (UTC)", "state")
 

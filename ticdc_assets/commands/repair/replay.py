@@ -19,7 +19,7 @@ from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.control_records import RecordPosition
+    from ticdc_assets.tables.control.records import RecordPosition
 
 
 def replay(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History, SourceTable, Version
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.spark import Workers
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
 
 

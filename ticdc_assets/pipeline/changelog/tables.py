@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 
 def changelogs_to_write(

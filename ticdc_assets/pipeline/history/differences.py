@@ -28,9 +28,9 @@ from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control_records import TableRecord
+    from ticdc_assets.tables.control.records import TableRecord
 
 OnRows = Callable[["TableDifference", pa.Table], None]
 """Called with rows as `Changes.differences` returns them."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import TruncateRows
-from ticdc_assets.schema.history.fold import in_order
+from ticdc_assets.schema.history.fold.events import in_order
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, Version, fold_name
 
 

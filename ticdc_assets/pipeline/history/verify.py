@@ -22,7 +22,7 @@ from ticdc_assets.work_progress import OnProgress, no_progress
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 
 @dataclass(frozen=True, slots=True)

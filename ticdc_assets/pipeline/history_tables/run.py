@@ -16,7 +16,7 @@ from ticdc_assets.work_progress import OnProgress, no_progress
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.protocols.columnar.message_rows import Messages, RowHeaders
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message
 
 ROW: Final = "row"

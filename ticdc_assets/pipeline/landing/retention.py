@@ -20,8 +20,8 @@ from ticdc_assets.tables.landings import landings_of, remove_landings
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import Window
-    from ticdc_assets.tables.control import Control
-    from ticdc_assets.tables.control_records import RecordPosition
+    from ticdc_assets.tables.control.records import RecordPosition
+    from ticdc_assets.tables.control.tables import Control
     from ticdc_assets.tables.landings import LandedSegment, Landing
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.load.pending import DumpPending
     from ticdc_assets.pipeline.load.request import DumpRequest
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
     from ticdc_assets.tables.progress import Files
 
 

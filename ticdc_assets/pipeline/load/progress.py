@@ -14,8 +14,8 @@ from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 
 if TYPE_CHECKING:
-    from ticdc_assets.protocols.events import DdlEvent
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.schema.ddl_event import DdlEvent
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 _LOAD: Final = "load"
 FINISHED: Final = ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.load.source import DumpChanges
     from ticdc_assets.spark import Workers
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 

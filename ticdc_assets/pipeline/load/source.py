@@ -19,14 +19,14 @@ from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_cursor, un
 from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.protocols.dump.rows import DumpFile
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold_loaded import created, has_stored_columns
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.loaded import created, has_stored_columns
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.dump.compression import opened_in
 from ticdc_assets.sources.dump.listing import is_csv_file
 from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import WatermarkRecord
+from ticdc_assets.tables.control.records import WatermarkRecord
+from ticdc_assets.tables.control.tables import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
     from ticdc_assets.tables.mirror.writer import Segment
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 
 def is_retired(lake: Lake, table: TableRecord) -> bool:

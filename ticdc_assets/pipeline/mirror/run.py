@@ -40,8 +40,8 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.mirror.branch import require_progress

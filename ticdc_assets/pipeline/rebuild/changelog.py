@@ -29,8 +29,8 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
-from ticdc_assets.tables.control import Control, now
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import Control, now
 from ticdc_assets.tables.progress import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_history import written_history_of

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control_records import TableRecord
+    from ticdc_assets.tables.control.records import TableRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
     from ticdc_assets.tables.locations import TableLocations
 

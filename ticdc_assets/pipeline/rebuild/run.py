@@ -35,7 +35,7 @@ from ticdc_assets.work_progress import OnProgress, no_progress
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 TRIES: Final = 3

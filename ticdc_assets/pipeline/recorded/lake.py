@@ -17,7 +17,7 @@ from ticdc_assets.schema.history.source_table import fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 MIRROR: Final = "mirror"
 CHANGELOG: Final = "changelog"

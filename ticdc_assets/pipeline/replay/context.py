@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.tasks import ChangelogPart, Target
     from ticdc_assets.schema.history.source_table import History
-    from ticdc_assets.tables.control_records import QuarantinedRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord, WatermarkRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,16 @@ from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.tasks import FileState, TaskReport
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control_records import QuarantinedRecord, RecordPosition
+    from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
 
 Found = tuple[int, Message]
 

@@ -18,8 +18,8 @@ from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.replay.changelog import put_back
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import QuarantinedRecord, RecordPosition
+from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
+from ticdc_assets.tables.control.tables import now
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

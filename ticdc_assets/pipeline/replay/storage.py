@@ -31,7 +31,7 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, Targe
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control_records import QuarantinedRecord
+    from ticdc_assets.tables.control.records import QuarantinedRecord
 
 _FILE: Final = "record"
 

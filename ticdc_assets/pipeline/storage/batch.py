@@ -14,8 +14,8 @@ from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, Fi
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.tables import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.storage.pending import StoragePending
     from ticdc_assets.pipeline.storage.plan import Plan
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
     from ticdc_assets.tables.progress import Files
 

@@ -14,8 +14,8 @@ from typing import Final
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState, is_over
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.scan_result import Done, Place, Scan
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import ClosedFolder
+from ticdc_assets.tables.control.records import ClosedFolder
+from ticdc_assets.tables.control.tables import now
 
 FolderVersion = tuple[str, int]
 """A table's folder and a version."""

@@ -31,11 +31,11 @@ from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import Layout, data_name, numeral, path_below
 from ticdc_assets.sources.storage.scan_result import Done, Place
 from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder
-from ticdc_assets.tables.control import now
+from ticdc_assets.tables.control.tables import now
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
 
 COMPARED_AFTER: Final = timedelta(hours=24)
 """The time from one comparison by runs to the next."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.storage.cursor import Cursor
     from ticdc_assets.sources.storage.paths import SourceFile
     from ticdc_assets.sources.storage.scan_result import Problem, Scan
-    from ticdc_assets.tables.control_records import TableRecord
+    from ticdc_assets.tables.control.records import TableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

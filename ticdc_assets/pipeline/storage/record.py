@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.tasks import FileReport, FileState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.storage.cursor import Cursor

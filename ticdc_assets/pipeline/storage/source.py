@@ -36,8 +36,8 @@ from ticdc_assets.sources.storage.paths import METADATA, Layout
 from ticdc_assets.sources.storage.scan import read_checkpoint, scan
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import WatermarkRecord
+from ticdc_assets.tables.control.records import WatermarkRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.stream.context import StreamContext
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceName, SourceTable
     from ticdc_assets.tables.progress import Files
 

@@ -16,11 +16,11 @@ from ticdc_assets.sources.message_log import CaptureLog
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.stream.ddl_source import DdlLog
-    from ticdc_assets.protocols.events import DdlEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.schema.model import TableName
     from ticdc_assets.sources.message_log import MessageLog
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 
 def message_log(lake: Lake) -> MessageLog:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.names import control_namespace
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.catalog import open_catalog
-from ticdc_assets.tables.control import Control
+from ticdc_assets.tables.control.tables import Control
 
 
 @dataclass(frozen=True, slots=True)

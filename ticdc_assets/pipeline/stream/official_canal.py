@@ -17,7 +17,8 @@ from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
-    from ticdc_assets.protocols.events import DdlEvent, RowEvent
+    from ticdc_assets.protocols.events import RowEvent
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
 LeavesOut = Callable[[str], bool]

@@ -15,7 +15,7 @@ from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
-    from ticdc_assets.tables.control import Control
+    from ticdc_assets.tables.control.tables import Control
 
 
 class RegistryFile:

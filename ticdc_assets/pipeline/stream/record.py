@@ -9,7 +9,7 @@ from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 
 _WAITING: Final = str(TableState.WAITING)
 

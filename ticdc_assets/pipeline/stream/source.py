@@ -36,9 +36,9 @@ from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_readable, without_known_bootstraps
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
-from ticdc_assets.tables.control_records import WatermarkRecord
+from ticdc_assets.tables.control.records import WatermarkRecord
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

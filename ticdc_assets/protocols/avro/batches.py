@@ -19,7 +19,7 @@ from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.decoder import HEAD_BYTES, AvroOptions
 from ticdc_assets.protocols.avro.table_schema import Writer, writer
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.protocols.formats.avro_batches import (
+from ticdc_assets.protocols.formats.avro.batches import (
     SLAB_BYTES_MAX,
     AvroBatchReader,
     ByteSlab,
@@ -28,7 +28,7 @@ from ticdc_assets.protocols.formats.avro_batches import (
     groups,
     in_large_groups,
 )
-from ticdc_assets.protocols.formats.avro_columns import ReadVector, Vector, reader
+from ticdc_assets.protocols.formats.avro.columns import ReadVector, Vector, reader
 
 NONE: Final = -1
 _PLANS_MAX: Final = 256

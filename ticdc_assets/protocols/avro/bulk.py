@@ -19,7 +19,7 @@ from ticdc_assets.protocols.avro.batches import NONE, Before, SchemaGroup, parts
 from ticdc_assets.protocols.avro.decoder import MS_MAX, OPS, TS_MAX, AvroOptions
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
-from ticdc_assets.protocols.formats.avro_batches import Ints, Mask, concatenated
+from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column
 

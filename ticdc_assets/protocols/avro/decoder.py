@@ -26,11 +26,12 @@ import orjson
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.table_schema import Writer, table_schema, writer
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
-from ticdc_assets.protocols.formats.avro_reader import read_whole
-from ticdc_assets.protocols.formats.frames import json_object
+from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
+from ticdc_assets.protocols.formats.avro.reader import read_whole
+from ticdc_assets.protocols.formats.frames.bodies import json_object
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, TableSchema
 
 SchemaLookup = Callable[[int], str]

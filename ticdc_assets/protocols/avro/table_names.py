@@ -10,17 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ticdc_assets.names.avro import sanitised
 from ticdc_assets.schema.model import TableName
 
-_NOT_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
 _NOT_KAFKA: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PLACES: Final = re.compile(r"(.*)\{(schema|table)\}(.*)\{(schema|table)\}(.*)", re.DOTALL)
-
-
-def sanitised(name: str) -> str:
-    """The name of a database, table or column in Avro schemas."""
-    found = _NOT_AVRO.sub("_", name)
-    return f"_{found}" if found[:1].isdigit() else found
 
 
 def topic_of(rule: str, name: TableName) -> str:

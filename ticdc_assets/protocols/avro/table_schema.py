@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError
-from ticdc_assets.protocols.formats.avro_reader import Reader, reader_of, schema_of
+from ticdc_assets.protocols.formats.avro.reader import Reader, reader_of, schema_of
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
 
 OP: Final = "_tidb_op"

@@ -18,7 +18,7 @@ from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json.decoder import Hint
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, RowEvent
-from ticdc_assets.protocols.formats.frames import decompress, json_object
+from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import parse_type

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import Mask
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.formats.frames import decompress
+from ticdc_assets.protocols.formats.frames.bodies import decompress
 from ticdc_assets.protocols.formats.string_arrays import Ints, joined
 
 BODY_BYTES_MAX: Final = 32 << 20

@@ -20,11 +20,12 @@ import orjson
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import decompress, json_object
+from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
+from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import bit_width, decimal_shape
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE}

@@ -26,8 +26,8 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     with_structs,
 )
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES
-from ticdc_assets.protocols.formats.frames_bulk import Frames, split
+from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES
+from ticdc_assets.protocols.formats.frames.bulk import Frames, split
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
 from ticdc_assets.protocols.open_protocol.columns import column

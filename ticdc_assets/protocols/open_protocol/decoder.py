@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.events import DdlEvent, Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import MAX_BODY_BYTES, decompress, frames, json_object
+from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
+from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES, decompress, frames, json_object
 from ticdc_assets.protocols.open_protocol.go_strings import unquote
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import is_binary
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 
 _VERSION: Final = (1).to_bytes(8, "big")

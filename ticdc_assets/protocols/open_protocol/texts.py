@@ -8,8 +8,8 @@ import numpy as np
 
 from ticdc_assets.protocols.columnar.message_bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.formats.frames_bulk import Frames
-from ticdc_assets.protocols.formats.frames_scanner import objects
+from ticdc_assets.protocols.formats.frames.bulk import Frames
+from ticdc_assets.protocols.formats.frames.scanner import objects
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, joined, read_only
 

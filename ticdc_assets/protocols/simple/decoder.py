@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import decompress, json_object
-from ticdc_assets.protocols.simple import avro as simple_avro
+from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
+from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
+from ticdc_assets.protocols.simple.avro import message as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, TableSchema
 
 _VERSION: Final = 1

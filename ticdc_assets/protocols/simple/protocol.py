@@ -27,8 +27,8 @@ def _recognise(message: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset() if message.get("version") == 1 and isinstance(kind, str) and kind in _TYPES else None
 
 
-_JSON: Final = compiled_bulk("ticdc_assets.protocols.simple.json_bulk", native_columns.column)
-_AVRO: Final = compiled_bulk("ticdc_assets.protocols.simple.avro_bulk", native_columns.column)
+_JSON: Final = compiled_bulk("ticdc_assets.protocols.simple.json.bulk", native_columns.column)
+_AVRO: Final = compiled_bulk("ticdc_assets.protocols.simple.avro.bulk", native_columns.column)
 PROTOCOL: Final = MessageProtocol(
     name="simple",
     title="Simple",

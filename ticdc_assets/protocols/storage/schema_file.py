@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SchemaError
-from ticdc_assets.protocols.events import DdlEvent, DdlHints
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
 from ticdc_assets.schema.mysql_types import has_possible_size
 

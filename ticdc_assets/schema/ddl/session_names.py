@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import SchemaState
 from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.source_table import SourceName, Stop, fold_name

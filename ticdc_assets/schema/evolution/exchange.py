@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.promotion import lake_type
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.schema_compare import same_columns

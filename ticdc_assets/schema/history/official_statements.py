@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.token_cursor import statement_cursors
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 _StatementKey = tuple[str, str, str, int | None]

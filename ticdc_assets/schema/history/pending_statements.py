@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, Stop, fold_name
 
 PendingStatement = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]

@@ -16,9 +16,10 @@ from ticdc_assets.protocols import detection
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.detection import MessageForm, Votes
-from ticdc_assets.protocols.events import DdlEvent, Event, WatermarkEvent
+from ticdc_assets.protocols.events import Event, WatermarkEvent
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import NAMES_MAX, AmountRead, Bounds, Inspection, PartitionSeen

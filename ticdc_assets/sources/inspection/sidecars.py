@@ -8,7 +8,7 @@ from typing import Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.avro.decoder import registry_from_json
-from ticdc_assets.protocols.formats.frames import json_object
+from ticdc_assets.protocols.formats.frames.bodies import json_object
 from ticdc_assets.sources.inspection.report import Inspection
 
 REGISTRY: Final = "registry.json"

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.inspection.report import NAMES_MAX, Inspection
 
 KEYS_MAX: Final = 100_000

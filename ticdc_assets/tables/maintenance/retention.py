@@ -22,7 +22,7 @@ from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.tables.iceberg.commits import transaction
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.control import Control
+    from ticdc_assets.tables.control.tables import Control
 
 PINNED: Final = "ticdc.pinned-tsos"
 """The property of `watermarks` that names the TSOs whose records stay."""

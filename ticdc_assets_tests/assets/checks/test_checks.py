@@ -17,7 +17,7 @@ from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.table_status import kept_aside
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
-from ticdc_assets.tables.control_records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
 from ticdc_assets_tests.fixtures import workloads

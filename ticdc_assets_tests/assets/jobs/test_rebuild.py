@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.cli import main
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, failures
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 

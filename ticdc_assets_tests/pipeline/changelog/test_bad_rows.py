@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.changelog import bad_rows
 from ticdc_assets.pipeline.changelog.bad_rows import BadRow, RowRules, sound_changes
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.schema.history.histories import event
 

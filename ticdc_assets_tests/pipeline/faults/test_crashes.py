@@ -20,7 +20,7 @@ from ticdc_assets.pipeline.mirror import run as mirror_run
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import changelog
-from ticdc_assets.tables.control import Control
+from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.progress import FILES, progress_of
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Name, Sink, cut_out
 from ticdc_assets_tests.protocols.happened import Change

@@ -6,7 +6,7 @@ import pytest
 
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -18,8 +18,8 @@ from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.history.verify import TableVerdict, verify
 from ticdc_assets.tables.catalog import ensure_namespace
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import BORN, COLUMNS, SOURCE_TABLE, VERSION, Progress, columns_property
 from ticdc_assets.work_progress import Count

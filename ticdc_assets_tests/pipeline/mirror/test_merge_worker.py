@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes import layout
-from ticdc_assets.pipeline.mirror.merge_task import (
+from ticdc_assets.pipeline.mirror.merge.task import (
     LiveFile,
     MergeReport,
     MergeTask,
@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.mirror.merge_task import (
     SegmentChanges,
     VectorPosition,
 )
-from ticdc_assets.pipeline.mirror.merge_worker import merge
+from ticdc_assets.pipeline.mirror.merge.worker import merge
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import field_id
 

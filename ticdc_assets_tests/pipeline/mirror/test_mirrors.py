@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.mirror import merge_plan as mirror_merge
 from ticdc_assets.pipeline.mirror import rounds as mirror_rounds
 from ticdc_assets.pipeline.mirror import segments
-from ticdc_assets.pipeline.mirror.merge_task import MergeReport, MergeTask
-from ticdc_assets.pipeline.mirror.merge_worker import merge
+from ticdc_assets.pipeline.mirror.merge import plan as mirror_merge
+from ticdc_assets.pipeline.mirror.merge.task import MergeReport, MergeTask
+from ticdc_assets.pipeline.mirror.merge.worker import merge
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.upstreams import upstream_of

@@ -17,10 +17,10 @@ from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import WRITTEN_OTHERWISE
 from ticdc_assets.pipeline.mirror.pending import MirrorWork, blocked_tables, pending_work
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.progress import (
     BORN,
     COLUMNS,

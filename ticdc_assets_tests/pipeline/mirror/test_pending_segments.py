@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS
 from ticdc_assets.pipeline.mirror.segments import before_newer, came_late, reached_position, segments
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.exchange.marks import with_exchange
 from ticdc_assets.tables.mirror.writer import Segment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.pipeline.mirror import segments
 from ticdc_assets.pipeline.mirror.segments import lost_key, reached_versions
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.mirror.writer import ChangelogFile, Segment
 from ticdc_assets_tests.schema.history.histories import event

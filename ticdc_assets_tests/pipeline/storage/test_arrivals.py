@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.storage.arrivals import (
     series_of,
     source_table_of_file,
 )
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.paths import SourceFile

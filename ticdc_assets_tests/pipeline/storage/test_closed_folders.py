@@ -13,7 +13,7 @@ from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionStat
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Scan, TableScan
-from ticdc_assets.tables.control_records import ClosedFolder
+from ticdc_assets.tables.control.records import ClosedFolder
 
 PAST = PastDates().with_date("2025-08-01").with_date("2025-08-02")
 OPEN, CLOSED = "2025-08-03", "2025-08-02"

@@ -11,11 +11,11 @@ import pytest
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import MIRROR_FAULT, unknown_id
 from ticdc_assets.pipeline.storage.pending import StoragePending
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets_tests.schema.history.histories import event
 
 HISTORY = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])

@@ -11,7 +11,7 @@ from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import Stop
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.paths import SourceFile

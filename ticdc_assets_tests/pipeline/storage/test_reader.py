@@ -20,7 +20,7 @@ from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, RawRows
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.text import TextForms
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import Timeline
 from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 from ticdc_assets_tests.schema.history.histories import event

@@ -20,14 +20,14 @@ from ticdc_assets.pipeline.storage.record import (
     warnings_of,
 )
 from ticdc_assets.pipeline.tasks import FileReport, FileState
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.protocols.storage.schema_file import SchemaFile
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ticdc_assets.pipeline.storage.plan import Plan
 from ticdc_assets.pipeline.storage.record import unknown_tables
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.paths import SourceFile
 from ticdc_assets.sources.storage.scan import Cursor
 from ticdc_assets_tests.pipeline.small_feeds import Sink

@@ -17,8 +17,8 @@ from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, StreamScan
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.schema.history.fold.events import fold
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets_tests.schema.history.histories import event
 
 P, Q = ("feed", 0), ("feed", 1)

@@ -13,8 +13,8 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
-from ticdc_assets.schema.history.fold import fold
-from ticdc_assets.tables.control_records import TableRecord
+from ticdc_assets.schema.history.fold.events import fold
+from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets_tests.schema.history.histories import event
 
 HISTORY = fold([

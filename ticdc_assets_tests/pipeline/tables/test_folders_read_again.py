@@ -22,8 +22,8 @@ from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.sources.storage.scan_result import Done, Scan, TableScan
-from ticdc_assets.tables.control import now
-from ticdc_assets.tables.control_records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.tables import now
 
 ADVICE = "Load"
 READ = VersionState(done={("", None): Done(1, 100)})

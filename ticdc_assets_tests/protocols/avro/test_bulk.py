@@ -18,8 +18,9 @@ from ticdc_assets.protocols.avro import bulk as confluent_avro_bulk
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro.table_schema import table_schema
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import (

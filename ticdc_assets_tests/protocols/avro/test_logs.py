@@ -22,8 +22,9 @@ from ticdc_assets.protocols.avro.decoder import (
     value,
     verify,
 )
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.sources.capture import Message, messages
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads

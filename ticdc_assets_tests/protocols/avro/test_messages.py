@@ -18,7 +18,8 @@ from ticdc_assets.protocols.avro.bulk import BULK
 from ticdc_assets.protocols.avro.decoder import AvroOptions, decode, registry_from_json, schema_event
 from ticdc_assets.protocols.avro.table_schema import table_schema
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.protocols.events import DdlEvent, Op, WatermarkEvent
+from ticdc_assets.protocols.events import Op, WatermarkEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.avro.registered_schemas import (
     EXTENDED,
     EXTENSION,

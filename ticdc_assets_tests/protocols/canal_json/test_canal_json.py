@@ -18,7 +18,8 @@ from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json.decoder import Hint
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, needs_fixtures, read_jsonl, workloads
 from ticdc_assets_tests.protocols import happened, storage_rows

@@ -10,7 +10,8 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, decode, open_claim
-from ticdc_assets.protocols.events import FROM_TICDC, DdlEvent, DdlOrigin, RowEvent
+from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.schema.ddl_event import FROM_TICDC, DdlEvent, DdlOrigin
 from ticdc_assets.tso import INT64_MAX, LOGICAL_BITS
 
 DATED, UNDATED = CanalJsonOptions(is_dated=True), CanalJsonOptions()

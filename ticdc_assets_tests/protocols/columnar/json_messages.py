@@ -17,7 +17,7 @@ from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets.protocols.simple import json_bulk as simple_bulk
+from ticdc_assets.protocols.simple.json import bulk as simple_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream
 
 

@@ -19,11 +19,11 @@ from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Message
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import avro_batches as simple_batches
-from ticdc_assets.protocols.simple import avro_bulk as simple_bulk
+from ticdc_assets.protocols.simple.avro import batches as simple_batches
+from ticdc_assets.protocols.simple.avro import bulk as simple_bulk
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets_tests.protocols.avro.registered_schemas import KEY, encoded
-from ticdc_assets_tests.protocols.simple.test_avro_bulk import WHOLE_PAYLOAD, simple_message
+from ticdc_assets_tests.protocols.simple.avro.test_bulk import WHOLE_PAYLOAD, simple_message
 
 ROW = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 1}, "old": None})
 

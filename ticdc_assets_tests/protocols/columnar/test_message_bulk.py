@@ -20,7 +20,7 @@ from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets.protocols.simple import json_bulk as simple_bulk
+from ticdc_assets.protocols.simple.json import bulk as simple_bulk
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols import happened

@@ -14,8 +14,8 @@ from ticdc_assets.changes.typed import typed
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold_loaded import created
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.dump.compression import opened_in
 from ticdc_assets.sources.dump.listing import DumpedTable, is_csv_file, read_dump

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats.escapes import unescaped
-from ticdc_assets.protocols.formats.frames import frames
-from ticdc_assets.protocols.formats.frames_bulk import split
+from ticdc_assets.protocols.formats.frames.bodies import frames
+from ticdc_assets.protocols.formats.frames.bulk import split
 from ticdc_assets.protocols.open_protocol.go_strings import unquote
-from ticdc_assets_tests.protocols.formats.test_frames import framed, go_quote
+from ticdc_assets_tests.protocols.formats.frames.written import framed, go_quote
 
 QUOTED = st.lists(
     st.one_of(st.none(), st.one_of(st.binary(max_size=9), st.text(max_size=9).map(str.encode)).map(go_quote))

@@ -18,13 +18,15 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+# Small batches are read in bulk too once the code is loaded.
+import ticdc_assets.protocols.canal_json.messages_bulk
+import ticdc_assets.protocols.open_protocol.bulk
+import ticdc_assets.protocols.simple.avro.bulk
+import ticdc_assets.protocols.simple.json.bulk  # noqa: F401
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.canal_json import messages_bulk  # noqa: F401  what is loaded takes small batches too
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.open_protocol import bulk  # noqa: F401
-from ticdc_assets.protocols.simple import avro_bulk, json_bulk  # noqa: F401
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.model import Column

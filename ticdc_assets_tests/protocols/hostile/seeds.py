@@ -22,18 +22,19 @@ from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.debezium import decoder as debezium
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.frames import frames
+from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.formats.frames.bodies import frames
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.protocol import MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.protocols import happened
-from ticdc_assets_tests.protocols.formats.test_frames import framed
+from ticdc_assets_tests.protocols.formats.frames.written import framed
 from ticdc_assets_tests.protocols.hostile.mutations import Mutant, Seed, alone, key_and_value
 
 SEED_BYTES_MAX = 4096

@@ -13,7 +13,7 @@ from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
-from ticdc_assets_tests.protocols.formats.test_frames import go_quote
+from ticdc_assets_tests.protocols.formats.frames.written import go_quote
 from ticdc_assets_tests.protocols.hostile.damage import cuts, damage, flips, splices
 from ticdc_assets_tests.protocols.open_protocol.open_messages import (
     HEAD,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.open_protocol.decoder import (
     OpenProtocolOptions,
     decode,
@@ -17,6 +17,7 @@ from ticdc_assets.protocols.open_protocol.decoder import (
     open_claim,
     value,
 )
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, needs_fixtures, of_full_set, workloads

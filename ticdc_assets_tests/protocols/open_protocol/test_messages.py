@@ -12,9 +12,10 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.events import DdlEvent, Op, WatermarkEvent
+from ticdc_assets.protocols.events import Op, WatermarkEvent
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, open_claim
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.open_protocol.open_messages import HEAD, ID, PLAIN, TS, column, decoded, message
 
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
 from ticdc_assets_tests.protocols.hostile.mutations import Mutant, Mutator, Seed, alone
 from ticdc_assets_tests.protocols.hostile.seeds import lake_types

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
+from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.evolution.evolve import FillColumn
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.model import Default, TableSchema
 from ticdc_assets_tests.schema.history.histories import event, table

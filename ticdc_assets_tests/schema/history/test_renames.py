@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.history.official_statements import WrittenStatements, subject_of
 from ticdc_assets.schema.history.pending_statements import PendingStatements
 from ticdc_assets.schema.history.renames import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import (
     History,
     NamePeriod,

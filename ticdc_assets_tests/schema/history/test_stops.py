@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent, DdlHints
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.evolution.evolve import ExchangedRows
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.schema.evolution.schema_states import table as made
 from ticdc_assets_tests.schema.history.histories import GUESSED, event, table

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import create
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 
 CASES = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.written_history import INFERRED, WrittenHistory, WrittenName, effects_digest
 from ticdc_assets_tests.schema.history.histories import GUESSED, event
 

@@ -19,10 +19,11 @@ from sqlglot import exp
 from ticdc_assets.config.secrets import Secret
 from ticdc_assets.config.source_model import Upstream, UpstreamTls
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.protocols.events import DdlEvent, Op
+from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.values.checksum import ChecksummedRow, check
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message, placed_messages
 from ticdc_assets.sources.upstream.rows import ROWS_MAX, ConnectionPolicy, UpstreamRows
 from ticdc_assets.sources.upstream.sql import plain, select, value

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.mirror.kept_files import KeptFiles
 from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.progress import Progress

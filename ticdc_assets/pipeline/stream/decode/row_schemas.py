@@ -17,8 +17,9 @@ from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, has_columns_of
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent
+from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.row_schemas import changed_column, widened
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import TableName, TableSchema

@@ -12,9 +12,9 @@ import pyarrow as pa
 from ticdc_assets.changes.identity import fault_in_key, key_columns
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.names.avro import sanitised
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.avro.table_names import sanitised
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.protocol import Value
 from ticdc_assets.protocols.simple import decoder as simple

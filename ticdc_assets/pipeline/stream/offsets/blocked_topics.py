@@ -14,7 +14,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
-    from ticdc_assets.tables.control_records import WatermarkRecord
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 MESSAGES: Final = "messages: "
 """The first words of a table's note where messages are missing or unreadable."""

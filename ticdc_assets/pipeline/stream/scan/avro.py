@@ -16,7 +16,8 @@ from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro import table_schema as avro_schema
 from ticdc_assets.protocols.avro.table_names import Candidates, name_in_topic
-from ticdc_assets.protocols.events import DdlEvent, RowEvent
+from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.model import TableName, TableSchema
 

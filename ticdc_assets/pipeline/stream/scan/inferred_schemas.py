@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ticdc_assets.names.avro import sanitised
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.protocols.avro.table_names import sanitised
-from ticdc_assets.protocols.events import DdlEvent, DdlHints
-from ticdc_assets.schema.history.fold_cache import Folds
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
+from ticdc_assets.schema.history.fold.cache import Folds
 from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import TableName
 

@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.tasks import QuarantineEntry
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 

@@ -38,8 +38,9 @@ from ticdc_assets.pipeline.stream.scan.state import (
 )
 from ticdc_assets.pipeline.stream.scan.topics import named_in
 from ticdc_assets.plurals import counted
-from ticdc_assets.protocols.events import DdlEvent, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.events import RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.message_block import MessageBlock

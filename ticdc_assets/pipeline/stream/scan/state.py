@@ -12,8 +12,9 @@ from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import QuarantineEntry
-from ticdc_assets.protocols.events import DdlEvent, DdlOrigin, Op, RowEvent
+from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlOrigin
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS

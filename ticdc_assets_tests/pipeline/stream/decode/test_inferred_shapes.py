@@ -6,8 +6,8 @@ import pytest
 
 from ticdc_assets.pipeline.stream.decode import row_schemas
 from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes, is_of_keys, merged_schemas
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.schema.history.histories import event
 

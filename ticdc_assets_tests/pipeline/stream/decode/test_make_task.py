@@ -14,8 +14,8 @@ from ticdc_assets.pipeline.stream.offsets.ranges import Window
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedWatermarks, StreamScan
-from ticdc_assets.protocols.events import DdlEvent, DdlHints
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.capture import MessagePosition
 from ticdc_assets_tests.schema.history.histories import event, table
 

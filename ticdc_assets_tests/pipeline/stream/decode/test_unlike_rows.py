@@ -20,8 +20,9 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
 )
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
 from ticdc_assets.protocols.canal_json.decoder import Hint
-from ticdc_assets.protocols.events import DdlEvent, Op, RowEvent, RowHints, RowTime
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.protocols.events import Op, RowEvent, RowHints, RowTime
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter

@@ -18,9 +18,9 @@ from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
 )
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
-from ticdc_assets.schema.history.fold import fold
+from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.tables.control_records import WatermarkRecord
+from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets_tests.schema.history.histories import event
 
 T, U, NEW = ("shop", "t"), ("shop", "u"), ("shop", "new")

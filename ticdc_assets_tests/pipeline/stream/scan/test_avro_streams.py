@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from ticdc_assets.names.avro import sanitised
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.avro import true_names
@@ -15,7 +16,7 @@ from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.protocols.avro.table_names import name_in_topic, sanitised
+from ticdc_assets.protocols.avro.table_names import name_in_topic
 from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one

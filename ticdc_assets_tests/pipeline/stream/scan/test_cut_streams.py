@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets.pipeline.stream.options import options_of
-from ticdc_assets.protocols.events import DdlEvent, Event, RowEvent
+from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.events import DdlEvent
-from ticdc_assets.schema.history import fold_cache as folds
-from ticdc_assets.schema.history.fold import Known, fold
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold import cache as folds
+from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, SchemaState, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, OpenProtocol, Wire

@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.scan.result import (
     StreamScan,
 )
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
-from ticdc_assets.protocols.events import DdlEvent
+from ticdc_assets.schema.ddl_event import DdlEvent
 
 P, Q = ("feed", 0), ("feed", 1)
 T, U = ("shop", "t"), ("shop", "u")

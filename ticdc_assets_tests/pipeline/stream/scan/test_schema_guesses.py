@@ -11,9 +11,9 @@ from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin
-from ticdc_assets.schema.history.fold import Known
-from ticdc_assets.schema.history.fold_cache import Folds
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
+from ticdc_assets.schema.history.fold.cache import Folds
+from ticdc_assets.schema.history.fold.events import Known
 from ticdc_assets_tests.schema.history.histories import event, table
 
 T = ("shop", "t")

@@ -23,7 +23,8 @@ from ticdc_assets.pipeline.stream.scan.state import (
     positioned_statement,
 )
 from ticdc_assets.protocols.canal_json.decoder import Hint
-from ticdc_assets.protocols.events import DdlEvent, DdlHints, DdlOrigin, Op, RowEvent, RowHints, RowTime
+from ticdc_assets.protocols.events import Op, RowEvent, RowHints, RowTime
+from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.schema.history.histories import table

@@ -1,0 +1,1 @@
+"""TiCDC's own options, from the sink URI and the configuration file of a changefeed."""

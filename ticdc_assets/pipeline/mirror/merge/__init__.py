@@ -1,0 +1,1 @@
+"""The merge of a changelog's segment into a mirror by workers."""

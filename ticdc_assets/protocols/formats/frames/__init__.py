@@ -1,0 +1,1 @@
+"""The bodies of messages: length-prefixed frames, compression, JSON objects."""

@@ -1,0 +1,1 @@
+"""The Avro encoding of the Simple protocol."""

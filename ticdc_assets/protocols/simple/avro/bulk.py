@@ -1,0 +1,139 @@
+"""The bulk decoder of the Simple protocol in Avro.
+
+It decodes rows in TiCDC's form. It leaves these to the reference decoder: schemas and watermarks, rows with only the
+key, rows with a checksum (which is verified row by row), messages in JSON, malformed messages, and rows whose columns
+or union branches differ from other rows of their table version.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
+from ticdc_assets.protocols.columnar.raw_rows import RawRows
+from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
+from ticdc_assets.protocols.formats.avro.columns import BuiltColumn
+from ticdc_assets.protocols.simple.avro.batches import ColumnSetGroup, parts
+from ticdc_assets.protocols.simple.avro.image_scanner import NOT_SENT, STRING, TIMESTAMP
+from ticdc_assets.protocols.simple.decoder import SimpleOptions
+from ticdc_assets.protocols.values import native_columns
+from ticdc_assets.schema.model import Column
+
+_NONE: Final = -1
+_OPS: Final = pa.array(["I", "U", "D"], pa.string())
+"""The operations in the order of the schema's enum."""
+
+
+def rows(messages: Messages, options: SimpleOptions) -> BulkRows:
+    """The rows of a batch by table, version and set of columns."""
+    left = np.ones(len(messages), np.bool_)
+    tables = []
+    for part in parts(messages, options):
+        table = _table(part)
+        if len(table):
+            tables.append(table)
+            left[table.rows.line.to_numpy()] = False
+    return BulkRows(tuple(tables), left)
+
+
+def heads(messages: Messages, options: SimpleOptions) -> RowHeaders:
+    """The row headers of a batch; messages are still read to their end, but no values are built."""
+    left = np.ones(len(messages), np.bool_)
+    names: dict[tuple[str, str], int] = {}
+    found = []
+    for part in parts(messages, options):
+        whole = _sound(part)
+        name = names.setdefault(part.table[:2], len(names))
+        found.append((part, whole, name))
+        left[part.messages[whole]] = False
+    return _heads(tuple(names), found, left)
+
+
+def column(of: Column, array: pa.Array, zone: str) -> pa.Array:
+    """The canonical values of an array of wire values."""
+    return native_columns.column(of, array, zone)
+
+
+BULK: Final = Bulk(heads, rows, column)
+
+
+def _sound(part: ColumnSetGroup) -> Ints:
+    """The rows of a group whose texts are all UTF-8."""
+    sound = np.ones(len(part.messages), np.bool_)
+    for number, branch in enumerate(part.branches):
+        if branch in (STRING, TIMESTAMP):
+            _exclude_invalid_text(
+                sound, part, part.wire.array(number, branch, part.slab), part.before.array(number, branch, part.slab)
+            )
+    return np.flatnonzero(sound)
+
+
+def _exclude_invalid_text(sound: Mask, part: ColumnSetGroup, now: BuiltColumn, then: BuiltColumn) -> None:
+    if now.rows is not None:
+        sound &= ~now.rows
+    if then.rows is not None:
+        sound[part.old[then.rows]] = False
+
+
+def _table(part: ColumnSetGroup) -> TableRows:
+    count = len(part.messages)
+    sound = np.ones(count, np.bool_)
+    place = np.full(count, _NONE)
+    place[part.old] = np.arange(len(part.old))
+    place_of_old = pa.array(place, mask=place == _NONE)
+    wire, before = [], []
+    for number, branch in enumerate(part.branches):
+        now, then = (grid.array(number, branch, part.slab) for grid in (part.wire, part.before))
+        _exclude_invalid_text(sound, part, now, then)
+        wire.append(now.array)
+        if len(part.old):
+            sent = part.before.branch[number] != NOT_SENT
+            whole = then.array if sent.all() else _filled(then.array, sent, now.array.take(pa.array(part.old)))
+            before.append(whole.take(place_of_old))
+    raw = RawRows(
+        op=_OPS.take(pa.array(part.op)),
+        commit_ts=pa.array(part.commit_ts),
+        commit_ms=pa.nulls(count, pa.int64()),
+        line=pa.array(part.messages),
+        columns=part.columns,
+        wire=tuple(wire),
+        before=tuple(before) if len(part.old) else None,
+        has_before=pa.array(place != _NONE) if len(part.old) else None,
+    )
+    schema, table, version = part.table
+    position = pa.array(np.zeros(count, np.int64))
+    rows_of_table = TableRows(schema, table, version, raw, position, pa.array(part.table_id))
+    return rows_of_table if sound.all() else take(rows_of_table, pa.array(np.flatnonzero(sound)))
+
+
+def _filled(then: pa.Array, sent: Mask, now: pa.Array) -> pa.Array:
+    """The old values if they were sent, else the new ones."""
+    return pc.if_else(pa.array(sent), then, now)
+
+
+def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[ColumnSetGroup, Ints, int]], left: Mask) -> RowHeaders:
+    message = concatenated([part.messages[whole] for part, whole, _ in found])
+    order = np.argsort(message, kind="stable")
+    op, commit_ts = (
+        concatenated([part.op[w] for part, w, _ in found]),
+        concatenated([p.commit_ts[w] for p, w, _ in found]),
+    )
+    name, version = (
+        np.repeat(np.array(each, np.int64), [len(whole) for _, whole, _ in found])
+        for each in ([name for _, _, name in found], [part.table[2] for part, _, _ in found])
+    )
+    return RowHeaders(
+        names=names,
+        message=pa.array(message[order]),
+        position=pa.array(np.zeros(len(order), np.int64)),
+        name=pa.array(name[order].astype(np.int32)),
+        op=_OPS.take(pa.array(op[order])),
+        commit_ts=pa.array(commit_ts[order]),
+        commit_ms=pa.nulls(len(order), pa.int64()),
+        schema_version=pa.array(version[order]),
+        left=left,
+    )

@@ -1,0 +1,1 @@
+"""The JSON encoding of the Simple protocol, read in compiled passes."""

@@ -1,0 +1,1 @@
+"""The fold of DDL events into the history of each source table."""

@@ -1,0 +1,86 @@
+"""The history of all source tables, folded from the statements and schemas of a stream.
+
+In: `DdlEvent`s in any order of arrival. Out: a `History`. The fold is deterministic: equal events give an equal
+history, so a run may stop anywhere, and the next run has the same source tables, ids and uids.
+
+A statement that cannot be read, or that does not lead to the columns that the stream sends, stops its source table at
+that TSO: rows up to it are exact, rows after it wait for the user. If no source table has the name yet, the stop
+applies to the first one that gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import groupby
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.session_names import statements_of
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.loaded import fold_loaded
+from ticdc_assets.schema.history.fold.renames import fold_renames
+from ticdc_assets.schema.history.fold.schemas import fold_schema, stop_at_displaced, stop_at_unexplained
+from ticdc_assets.schema.history.fold.state import FoldState, Known
+from ticdc_assets.schema.history.fold.statements import fold_statement
+from ticdc_assets.schema.history.official_statements import subject_of
+from ticdc_assets.schema.history.renames import old_names
+from ticdc_assets.schema.history.source_table import History
+
+__all__ = ["Known", "fold", "in_order"]
+
+
+def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
+    """Fold events into a history. Equal events (repeated statements) count once. Raises nothing: a statement that
+    cannot be read stops its source table."""
+    state = FoldState(known or Known())
+    for (ts, is_loaded), group in groupby(in_order(events), key=_moment):
+        if is_loaded:
+            fold_loaded(state, list(group), ts)
+        else:
+            _fold_group(state, list(group))
+    return state.history()
+
+
+def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
+    """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
+    unique: dict[tuple[object, ...], DdlEvent] = {}
+    for e in events:
+        of_row = (e.unexplained, e.lacking, e.displaced)
+        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, *of_row)
+        unique.setdefault(e.origin.place or said, e)
+    return sorted(unique.values(), key=_moment)
+
+
+def _moment(event: DdlEvent) -> tuple[int, bool]:
+    return event.commit_ts, event.loaded
+
+
+def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:
+    """The events of one commit_ts: one statement each, or the parts of one that names several tables."""
+    read = [(event, _read(state, event)) for event in events]
+    parsed = [part for event, statements in read for part in state.written.parts(event, statements, state.live)]
+    fold_renames(state, parsed)
+    for event, statements in parsed:
+        for statement in statements or ():
+            fold_statement(state, event, statement)
+    for event in events:
+        stop_at_unexplained(state, event)
+        stop_at_displaced(state, event)
+
+
+def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None:
+    """The statements of an event; None if they cannot be read or applied; their tables then stop."""
+    if not event.query.strip():
+        fold_schema(state, event)
+        return ()
+    if event.fault:
+        state.stop_subject(subject_of(event), event.fault)
+        for name in old_names(event):
+            state.stop_subject(replace(event, schema=name[0], table=name[1]), event.fault)
+        return None
+    try:
+        return statements_of(event)
+    except SchemaError as error:
+        state.stop_subject(subject_of(event), str(error))
+        return None

@@ -1,0 +1,75 @@
+"""Tables that were loaded from a dump: their history begins at the dump's TSO.
+
+The dump has what the stream did to these tables up to its TSO. What the stream has of them up to there belongs to
+source tables of their own, which are `is_contained` and which no run follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.evolution.evolve import SchemaState, create
+from ticdc_assets.schema.history.fold.state import FoldState
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+
+
+def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
+    """Fold the CREATE DATABASE and CREATE TABLE statements of a dump at the TSO `ts`.
+
+    The rows of the dump have the commit_ts `ts`, so the first version begins before it. Rows of the stream belong to
+    the table only above `ts`.
+    """
+    for event in events:
+        for statement in ddl.parse(event.query, event.schema, restored=False):
+            if isinstance(statement, ddl.CreateDatabase):
+                state.collations[event.schema.lower()] = statement.collation
+            elif isinstance(statement, ddl.CreateTable):
+                _begin(state, (event.schema, event.table), created(event), ts)
+    for builder in state.all:
+        builder.is_contained = builder.is_contained or (builder.dropped_ts is not None and builder.dropped_ts <= ts)
+
+
+def created(event: DdlEvent) -> SchemaState:
+    """The table of a dump's CREATE TABLE. Raises SchemaError where the text cannot be read."""
+    for statement in ddl.parse(event.query, event.schema, restored=False):
+        if isinstance(statement, ddl.CreateTable):
+            return create(replace(statement, schema=event.schema, name=event.table))
+    advice = "Dump the schema again."
+    raise SchemaError(event.where, "a CREATE TABLE statement", "none", advice)
+
+
+def has_stored_columns(event: DdlEvent) -> bool:
+    """Whether a dump's CREATE TABLE has generated columns that are stored."""
+    return any(
+        column.computed == "STORED"
+        for statement in ddl.parse(event.query, event.schema, restored=False)
+        if isinstance(statement, ddl.CreateTable)
+        for column in statement.columns
+    )
+
+
+def _begin(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> None:
+    _end(state, name, shape, ts)
+    state.add(name, shape, ts, ts)
+    builder = state.live[fold_name(*name)]
+    builder.versions[0] = replace(builder.versions[0], from_ts=ts - 1)
+    builder.stop = None
+    builder.is_whole = builder.is_made = True
+
+
+def _end(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> None:
+    """End the table that has the name in the stream; where the stream shows none, one of the dump's columns."""
+    if not state.was_used(name):
+        state.add(name, shape, 0, 0)
+    builder = state.live.get(fold_name(*name))
+    if builder is not None and builder.name_periods[-1].after_ts >= ts:  # it got the name at the dump's own TSO
+        builder.name_periods.pop()
+        del state.live[fold_name(*name)]
+        builder.dropped_ts = ts
+        if not builder.name_periods:
+            state.all.remove(builder)
+    state.drop(name, ts)

@@ -1,0 +1,148 @@
+"""What the renames of one commit_ts do to the source tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.session_names import candidates, listed
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.evolution.evolve import shape_of
+from ticdc_assets.schema.history.builder import SourceTableBuilder
+from ticdc_assets.schema.history.fold.state import FoldState
+from ticdc_assets.schema.history.fold.statements import fold_alter
+from ticdc_assets.schema.history.renames import (
+    NamePair,
+    Rename,
+    are_in_order,
+    is_renamed,
+    next_rename,
+    rename_pairs,
+)
+from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
+
+_REPEATED: Final = (
+    "a RENAME came again, after its names had gone to other tables: rows that came again under them are of one of "
+    "these, and the stream does not say of which one."
+)
+
+Parsed = tuple[DdlEvent, tuple[ddl.Statement, ...] | None]
+"""An event and its statements; None where they cannot be read."""
+
+
+def fold_renames(state: FoldState, parsed: list[Parsed]) -> None:
+    """Fold the renames of the events of one commit_ts."""
+    pairs = [(event, *pair) for event, statements in parsed for pair in _pairs(state, event, statements)]
+    olds = [(event, _old_name(state, event, old, new), new) for event, old, new in pairs]
+    _rename_all(state, [(event, (old, new)) for event, old, new in olds if old is not None])
+
+
+def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> list[NamePair]:
+    """The renames of an event; none for a repeat that cannot be applied again, whose tables stop.
+
+    After a rename of several names, each name is that of another table. After a rename of one name, another table may
+    have the old name while a table has the new one. The stream then does not say to which table a repeated row belongs.
+    """
+    pairs = list(rename_pairs(event, statements))
+    if not state.written.is_repeat(event):
+        return pairs
+    names = {fold_name(schema or event.schema, table) for pair in pairs for schema, table in pair}
+    builders = [state.live[name] for name in names if name in state.live]
+    if len(builders) < 2:
+        return pairs
+    for builder in builders:
+        state.stop(builder, event, _REPEATED)
+    return []
+
+
+def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceName) -> SourceName | None:
+    """The old name with its schema; None if it may refer to several tables, which then stop."""
+    if old[0]:
+        return old
+    builders = [
+        builder
+        for builder in candidates(state.live, old, event.after, event.hints.after_is_ordered)
+        if not same_name(builder.name, new)
+    ]
+    described = {n for n in state.known.tables if n[1] == old[1].lower() and not state.was_used(n)}
+    absent = state.pending.called(old[1]).union(described) - {fold_name(*new)}
+    names = [*(builder.name for builder in builders), *sorted(absent)]
+    if len(names) < 2:
+        # A table of that name in the event's own database that is not a candidate must not be renamed.
+        own = (event.schema, old[1])
+        return names[0] if names else old if fold_name(*own) in state.live else own
+    reason = f"{listed(names)} is now {'.'.join(new)}: the stream does not say which one"
+    for builder in builders:
+        state.stop(builder, event, reason)
+    state.stop_subject(event, reason, rows_are_missing=True)
+    return None
+
+
+def _rename_all(state: FoldState, renames: list[Rename]) -> None:
+    """Apply all renames of one commit_ts. A storage sink does not keep their order, so each waits until its new name is
+    free. An old name that was already renamed refers to the table that had it before the statement."""
+    before = dict(state.live)
+    moved: set[SourceName] = set()
+    waiting = list(renames)
+    in_order = are_in_order(renames, before)
+    while waiting:
+        ready = waiting[0] if in_order else next_rename(waiting, state.live, before)
+        waiting.remove(ready)
+        event, (old, new) = ready
+        source = fold_name(*old)
+        builder = (before if source in moved else state.live).get(source)
+        if builder is not None and source not in before and builder is before.get(fold_name(*new)):
+            builder = None  # no table gets its own name back: the name refers to a table that is not known yet
+        moved.add(source)
+        if builder is None and _is_known_by_its_new_name(state, event, old, new):
+            continue
+        if builder is None:
+            builder = state.add_before(event, old) or _add_described(state, old)
+        if is_renamed(new, waiting) and fold_name(*new) in state.live:
+            moved.add(fold_name(*new))  # names are swapped: the table that has this name is renamed later
+        else:
+            _free_name(state, builder, new, event.commit_ts)
+        if builder is None or builder.dropped_ts is not None:
+            _rename_unknown(state, event, old, new)
+        else:
+            state.rename(builder, new, event.commit_ts)
+
+
+def _is_known_by_its_new_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceName) -> bool:
+    """Whether the stream showed the table under its new name before the rename; it then gets its old name for earlier
+    rows."""
+    builder = state.live.get(fold_name(*new))
+    if builder is None or event.hints.version is None or builder.id != f"{new[0]}.{new[1]}@{event.hints.version}":
+        return False
+    state.rename_before(builder, old, new, event.commit_ts)
+    return True
+
+
+def _add_described(state: FoldState, name: SourceName) -> SourceTableBuilder | None:
+    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements are
+    applied to it first."""
+    known = state.known.tables.get(fold_name(*name))
+    if known is None or state.was_used(name):
+        return None
+    state.add(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
+    for event, statement in state.pending.take_changes(name):
+        fold_alter(state, event, statement)
+    return state.live[fold_name(*name)]
+
+
+def _free_name(state: FoldState, builder: SourceTableBuilder | None, new: SourceName, ts: int) -> None:
+    """Drop another table that still has the new name: the stream lacks its DROP."""
+    holder = state.live.get(fold_name(*new))
+    if holder is not None and holder is not builder and holder.name_periods[-1].after_ts < ts:
+        state.drop(new, ts)
+
+
+def _rename_unknown(state: FoldState, event: DdlEvent, old: SourceName, new: SourceName) -> None:
+    """Rename a table that is not known: a stop of its old name goes to the new one."""
+    stop = state.pending.take_stop(old)
+    if stop is not None:
+        state.pending.stop(new, stop)
+    if event.after is not None and fold_name(*new) not in state.live:
+        table, marks = state.completed(new, event.after)
+        state.add(new, shape_of(table), event.commit_ts, event.commit_ts, marks)

@@ -1,0 +1,209 @@
+"""The source tables of a fold so far: their names, and where they stop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ticdc_assets.schema.collations import Collation
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
+from ticdc_assets.schema.history.builder import SourceTableBuilder
+from ticdc_assets.schema.history.official_statements import WrittenStatements
+from ticdc_assets.schema.history.pending_statements import PendingStatements
+from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
+from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceName, Stop, Version, fold_name
+from ticdc_assets.schema.model import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the user configures: `schema_files` of tables older than the stream by their folded names, the `keys` that
+    the stream does not send, and the columns that the changefeed leaves out of rows (schema, table, column)."""
+
+    tables: Mapping[SourceName, TableSchema] = field(default_factory=dict)
+    key_of: Callable[[str, str], tuple[str, ...] | None] = lambda _schema, _table: None
+    leaves_out: Callable[[str, str, str], bool] = lambda _schema, _table, _column: False
+
+
+class FoldState:
+    """The source tables so far.
+
+    `live` holds the tables that exist by their current names, `all` also the dropped ones. `pending` holds statements
+    and stops for names that no table has yet.
+    """
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.all: list[SourceTableBuilder] = []
+        self.live: dict[SourceName, SourceTableBuilder] = {}
+        self.pending = PendingStatements()
+        self.written = WrittenStatements()
+        self.collations: dict[str, Collation] = {}
+        self._uses: Counter[SourceName] = Counter()
+
+    def history(self) -> History:
+        """The source tables, frozen."""
+        return History(tuple(builder.frozen() for builder in self.all))
+
+    # -- new tables -----------------------------------------------------------------------------------------------
+
+    def add(self, name: SourceName, shape: SchemaState, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
+        """Add a source table.
+
+        Args:
+            ts: the TSO in its id.
+            after_ts: it has the name for rows with a commit_ts above this TSO.
+            marks: what the user should know about the table.
+        """
+        shape = replace(shape, table=replace(shape.table, named_key=self.known.key_of(*name) or ()))
+        builder = SourceTableBuilder(
+            id=f"{name[0]}.{name[1]}@{ts}",
+            shape=shape,
+            name_periods=[],
+            versions=[Version(after_ts, shape.table)],
+            stop=self.pending.take_stop(name),
+            marks=list(marks),
+        )
+        self.all.append(builder)
+        self.give_name(builder, name, after_ts)
+
+    def add_first_seen(self, event: DdlEvent, schema: TableSchema) -> None:
+        """Add a table that the stream shows for the first time, with this schema from the event on."""
+        name = (event.schema, event.table)
+        table, marks = self.completed(name, schema)
+        after_ts = event.commit_ts if self.was_used(name) else 0
+        self.add(name, shape_of(table), event.commit_ts, after_ts, marks)
+
+    def add_before(self, event: DdlEvent, name: SourceName) -> SourceTableBuilder | None:
+        """Add a table that a statement mentions for the first time, with the columns before the statement; None where
+        the stream does not send these."""
+        if event.before is None:
+            return None
+        table, marks = self.completed(name, event.before)
+        self.add(
+            name, shape_of(replace(table, schema=name[0], name=name[1])), event.hints.before_version or 0, 0, marks
+        )
+        return self.live[fold_name(*name)]
+
+    def completed(self, name: SourceName, sent: TableSchema) -> tuple[TableSchema, list[str]]:
+        """The schema that the stream sends, or the user's where it has the same columns, and its marks."""
+        known = self.known.tables.get(fold_name(*name))
+        marks = []
+        table = replace(sent, virtual_unknown=not sent.inferred)
+        if known is not None and same_columns(known, sent, ordered=False):
+            table = replace(known, schema=name[0], name=name[1])
+        else:
+            marks.append("older than the stream")
+            if known is not None:
+                marks.append("schema_files describe other columns")
+        return table, [*marks, *unknowns(table, self.known.key_of(*name) is not None)]
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    def was_used(self, name: SourceName) -> bool:
+        """Whether any table has or had the name."""
+        return self._uses[fold_name(*name)] > 0
+
+    def give_name(self, builder: SourceTableBuilder, name: SourceName, after_ts: int) -> None:
+        """Give a table a name for rows with a commit_ts above `after_ts`."""
+        builder.name_periods.append(NamePeriod(*name, after_ts))
+        self._uses[fold_name(*name)] += 1
+        self.live[fold_name(*name)] = builder
+
+    def drop(self, name: SourceName, ts: int) -> None:
+        """Drop the table of this name, if there is one, and what is pending for the name."""
+        self.pending.forget(name)
+        builder = self.live.pop(fold_name(*name), None)
+        if builder is not None:
+            builder.dropped_ts = ts
+            builder.name_periods[-1] = replace(builder.name_periods[-1], until_ts=ts)
+
+    def rename(self, builder: SourceTableBuilder, new: SourceName, ts: int) -> None:
+        """Give a table a new name instead of its current one."""
+        old = builder.name_periods[-1]
+        if self.live.get(fold_name(old.schema, old.table)) is builder:
+            del self.live[fold_name(old.schema, old.table)]
+        if old.after_ts == ts:
+            builder.name_periods.pop()  # the table has this name only inside the statement
+            self._uses[fold_name(old.schema, old.table)] -= 1
+        else:
+            builder.name_periods[-1] = replace(old, until_ts=ts)
+        table = replace(builder.shape.table, schema=new[0], name=new[1])
+        builder.shape = replace(builder.shape, table=table)
+        builder.versions[-1] = replace(builder.versions[-1], table=table)
+        self.give_name(builder, new, ts)
+
+    def rename_before(self, builder: SourceTableBuilder, old: SourceName, new: SourceName, ts: int) -> None:
+        """Give a table that is known by its new name its old name for rows up to `ts`."""
+        builder.name_periods[-1] = replace(builder.name_periods[-1], schema=old[0], table=old[1], until_ts=ts)
+        self._uses.update({fold_name(*old): 1, fold_name(*new): -1})
+        self.give_name(builder, new, ts)
+
+    # -- versions -------------------------------------------------------------------------------------------------
+
+    def change(self, builder: SourceTableBuilder, change: Change, ts: int) -> None:
+        """Add a version where rows after `ts` have other columns, or where the statement changed rows."""
+        old = builder.versions[-1]
+        builder.is_whole = builder.is_whole or any(isinstance(e, TruncateRows) for e in change.effects)
+        builder.shape = change.shape
+        table = change.shape.table
+        same = (old.table.stored_columns, old.table.key) == (table.stored_columns, table.key)
+        if same and not change.effects:
+            builder.versions[-1] = replace(old, table=table)
+        elif old.from_ts == ts:  # another part of the same statement
+            builder.versions[-1] = Version(ts, table, old.effects + change.effects)
+        else:
+            builder.versions.append(Version(ts, table, change.effects))
+
+    # -- stops ----------------------------------------------------------------------------------------------------
+
+    def check(self, builder: SourceTableBuilder, event: DdlEvent) -> None:
+        """Stop a table whose columns are not those that the stream sends with the statement."""
+        if event.after is not None and not same_columns(builder.shape.table, event.after, event.hints.after_is_ordered):
+            sent = ", ".join(c.name for c in event.after.columns)
+            folded = ", ".join(c.name for c in builder.shape.table.columns)
+            self.stop(builder, event, f"the stream has the columns ({sent}), its statements lead to ({folded})")
+
+    def stop_subject(self, event: DdlEvent, reason: str, rows_are_missing: bool = False) -> None:
+        """Stop the table or the database of an event.
+
+        A table that is new, and whose columns both the stream and `schema_files` have, does not stop unless
+        `rows_are_missing`.
+        """
+        name = (event.schema, event.table)
+        builder = self.live.get(fold_name(*name))
+        if builder is not None:
+            self.stop(builder, event, reason)
+        elif not event.table:
+            self._stop_database(event, reason)
+        elif event.after is None:
+            self.stop_name(name, event, reason)
+        else:
+            table, marks = self.completed(name, event.after)
+            self.add(name, shape_of(table), event.commit_ts, event.commit_ts, marks)
+            if marks or rows_are_missing:
+                self.stop(self.live[fold_name(*name)], event, reason)
+
+    def stop_name(self, name: SourceName, event: DdlEvent, reason: str) -> None:
+        """Stop the next table that gets this name."""
+        self.pending.stop(name, _stop_at(event, reason))
+
+    def _stop_database(self, event: DdlEvent, reason: str) -> None:
+        """Stop the tables of the event's database, and those that appear later without a CREATE. An event without a
+        database (Simple) stops the tables of all databases."""
+        schema = event.schema.lower()
+        self.pending.stop_database(schema, _stop_at(event, reason))
+        for name, builder in self.live.items():
+            if schema in ("", name[0]):
+                self.stop(builder, event, reason)
+
+    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str) -> None:
+        """Stop a table at the event; the first stop stays."""
+        if builder.stop is None:
+            builder.stop = _stop_at(event, reason)
+
+
+def _stop_at(event: DdlEvent, reason: str) -> Stop:
+    return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)

@@ -1,0 +1,146 @@
+"""What each kind of statement does to the source tables; renames are in `fold.renames`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.collations import UNNAMED
+from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names, listed, with_schema
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
+from ticdc_assets.schema.evolution.exchange import pair_of
+from ticdc_assets.schema.history.fold.state import FoldState
+from ticdc_assets.schema.history.schema_compare import as_made
+from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
+
+
+def fold_statement(state: FoldState, event: DdlEvent, statement: ddl.Statement) -> None:
+    """Fold one statement of an event. Its renames are folded before."""
+    match statement:
+        case ddl.CreateTable():
+            _create(state, event, statement)
+        case ddl.DropTables(names=names):
+            for name in ((schema or event.schema, table) for schema, table in names):
+                if same_name(name, (event.schema, event.table)) and not state.was_used(name):
+                    state.add_before(event, name)
+                state.drop(name, event.commit_ts)
+        case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
+            state.collations[schema.lower()] = statement.collation
+        case ddl.DropDatabase(name=schema):
+            state.pending.forget_database(schema)
+            for name in {n for n in state.live if n[0] == schema.lower()} | state.pending.inside(schema):
+                state.drop(name, event.commit_ts)
+        case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
+            _exchange(state, event, statement)
+        case ddl.TruncateTable() | ddl.AlterTable():
+            fold_alter(state, event, statement)
+        case ddl.RecoverTable():
+            _recover(state, event, statement)
+        case _:
+            pass  # renames, and statements without effect on tables
+
+
+def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable | ddl.AlterTable) -> None:
+    """Fold a statement on the table that the event names; it is pending where no table has the name yet."""
+    builder = state.live.get(fold_name(event.schema, event.table))
+    if builder is None:
+        builder = state.add_before(event, (event.schema, event.table))
+    if builder is None:
+        if event.after is not None:
+            state.add_first_seen(event, event.after)
+        else:
+            state.pending.change(event, statement)
+        return
+    if builder.stop is not None:
+        return
+    try:
+        change = alter_all(builder.shape, statement)
+    except SchemaError as error:
+        if not state.written.is_repeat(event):
+            state.stop(builder, event, str(error))
+        return
+    state.change(builder, change, event.commit_ts)
+    state.check(builder, event)
+
+
+def _create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable) -> None:
+    name = (event.schema, event.table or statement.name)
+    shape = _shape_of_create(state, event, statement, name)
+    if shape is None:
+        return
+    state.drop(name, event.commit_ts)  # in case the stream lacks the DROP
+    state.add(name, shape, event.commit_ts, event.commit_ts)
+    builder = state.live[fold_name(*name)]
+    builder.stop = None  # a stop of its database is before all rows of the new table
+    builder.is_whole = builder.is_made = True
+    state.check(builder, event)
+
+
+def _shape_of_create(
+    state: FoldState, event: DdlEvent, statement: ddl.CreateTable, name: SourceName
+) -> SchemaState | None:
+    """The shape of the new table; None where it is not known and the table stops."""
+    if statement.like is None:
+        try:
+            named = replace(statement, schema=name[0], name=name[1])
+            return create(named, state.collations.get(name[0].lower(), UNNAMED))
+        except SchemaError as error:
+            state.stop_subject(event, str(error))
+            return None
+    like = with_schema(event, (statement.schema, statement.name), statement.like)
+    models = candidates(state.live, like, event.after, event.hints.after_is_ordered)
+    copies = [replace(model.shape.table, schema=name[0], name=name[1]) for model in models]
+    is_known = event.after is not None or not any(model.stop for model in models)
+    if is_known and len({as_made(copy) for copy in copies}) == 1:
+        return shape_of(copies[0])
+    if copies:
+        why = "the stream does not say which one" if len(models) > 1 else "which has stopped"
+        state.stop_subject(event, f"CREATE TABLE LIKE {listed(model.name for model in models)}: {why}")
+        return None
+    if event.after is None:
+        state.stop_subject(event, "CREATE TABLE LIKE a table that the stream does not know")
+        return None
+    return shape_of(state.completed(name, event.after)[0])
+
+
+def _recover(state: FoldState, event: DdlEvent, statement: ddl.RecoverTable) -> None:
+    """RECOVER and FLASHBACK stop the table before its next row. It has its last known columns."""
+    name = (event.schema, event.table)
+    source = (statement.schema or event.schema, statement.name or event.table)
+    dropped = next((builder for builder in reversed(state.all) if same_name(builder.name, source)), None)
+    if dropped is not None and event.after is None and fold_name(*name) not in state.live:
+        table = replace(dropped.shape.table, schema=name[0], name=name[1])
+        state.add(name, shape_of(table), event.commit_ts, event.commit_ts)
+    reason = "RECOVER and FLASHBACK restore rows that the stream does not send"
+    state.stop_subject(event, reason, rows_are_missing=True)
+
+
+def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> None:
+    """EXCHANGE PARTITION moves rows between two tables, and the stream does not send them. Both tables get the effect
+    where it is known which rows move; else both stop."""
+    try:
+        pair = pair_of(state.live, event, statement)
+    except SchemaError as error:
+        _stop_exchanged(state, event, statement, str(error))
+        return
+    effect = ExchangedRows(pair.partitioned.id, pair.table.id, pair.rows)
+    for builder, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
+        if builder.is_whole and not other.is_whole:
+            reason = f"EXCHANGE PARTITION brought rows of {listed([other.name])} here, which is older than the stream"
+            state.stop(builder, event, f"{reason}: its earlier rows were not sent")
+        else:
+            state.change(builder, Change(builder.shape, (effect,)), event.commit_ts)
+
+
+def _stop_exchanged(state: FoldState, event: DdlEvent, statement: ddl.AlterTable, reason: str) -> None:
+    """Stop both tables, also one that appears later."""
+    state.stop_subject(event, reason, rows_are_missing=True)
+    subject = state.live.get(fold_name(event.schema, event.table))
+    for name in exchanged_names(event, statement):
+        builders = candidates(state.live, name, subject.shape.table if subject is not None else None)
+        for builder in builders:
+            state.stop(builder, event, reason)
+        if not builders and name[0]:
+            state.stop_name(name, event, reason)

@@ -1,0 +1,1 @@
+"""The control tables of a changefeed."""

@@ -1,0 +1,326 @@
+"""The control tables of a changefeed: `watermarks`, `tables`, `views`, `schemas`, `registry`, `quarantine`,
+`closed_folders`.
+
+A row of `watermarks` with `complete` has the TSO at which all mirrors and changelogs can be read together, and their
+snapshots. A row without it has only the source cursor after the changelogs were published. All control tables are read
+and written through pyiceberg, so that reading them needs no JVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
+from pyiceberg.table import Table, Transaction
+
+from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.control.columns import (
+    CLOSED_FOLDERS,
+    CLOSED_IDENTITY,
+    QUARANTINE,
+    REGISTRY,
+    SCHEMAS,
+    TABLE_FIELDS,
+    VIEWS,
+    WATERMARKS,
+)
+from ticdc_assets.tables.control.records import (
+    ClosedFolder,
+    QuarantinedRecord,
+    TableRecord,
+    ViewRecord,
+    WatermarkRecord,
+)
+from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
+from ticdc_assets.tso import is_tso, to_datetime
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ticdc_assets.schema.ddl_event import DdlEvent
+
+
+FILES_MAX: Final = 16
+"""Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
+
+_PROPERTIES: Final = {
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",  # each read opens all manifests
+    "commit.manifest.min-count-to-merge": "8",
+}
+
+
+class Control:
+    """The control tables of one changefeed in its namespace."""
+
+    def __init__(self, catalog: Catalog, namespace: Identifier) -> None:
+        self._catalog = catalog
+        self.namespace = namespace
+
+    # -- watermarks -----------------------------------------------------------------------------------------------
+
+    def newest(self, complete: bool | None = None) -> WatermarkRecord | None:
+        """The record with the largest TSO, the last written among equals; of one kind where `complete` is given."""
+        return self._last(EqualTo("complete", complete) if complete is not None else AlwaysTrue())
+
+    def at(self, tso: int) -> WatermarkRecord | None:
+        """The complete record with the largest TSO up to `tso`."""
+        return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
+
+    def require_at(self, tso: int, where: str) -> WatermarkRecord:
+        """The same as `at`. Raises NotYetError, which names the first complete record, where there is none."""
+        found = self.at(tso)
+        if found is not None:
+            return found
+        first = self._first_complete()
+        time = f" ({to_datetime(first):%Y-%m-%d %H:%M:%S} UTC)" if first is not None and is_tso(first) else ""
+        known = "none" if first is None else f"{first}{time} as the first one"
+        advice = "Run `ticdc-assets run`." if first is None else f"Take {first} or a later TSO."
+        raise NotYetError(where, f"a recorded TSO up to {tso}", known, advice)
+
+    def _first_complete(self) -> int | None:
+        table = self.watermarks()
+        if table is None:
+            return None
+        found = table.scan(row_filter=EqualTo("complete", True), selected_fields=("tso",)).to_arrow().column("tso")
+        return None if len(found) == 0 else int(min(found.to_pylist()))
+
+    def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
+        table = self.watermarks()
+        if table is None:
+            return None
+        row = last_row(table, where, ("tso", "recorded_at"), ("run_id",))
+        return None if row is None else _watermark(row)
+
+    def watermarks(self) -> Table | None:
+        """The table; None before the first run."""
+        return load_or_none(self._catalog, (*self.namespace, "watermarks"))
+
+    def record(self, record: WatermarkRecord) -> None:
+        """Append a record to `watermarks`. A record of the same run and time is appended once."""
+        row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
+        self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
+
+    # -- schemas --------------------------------------------------------------------------------------------------
+
+    def ddl_events(self) -> list[DdlEvent]:
+        """All statements and schemas of the stream so far, in the order in which they were stored."""
+        table = load_or_none(self._catalog, (*self.namespace, "schemas"))
+        if table is None:
+            return []
+        from ticdc_assets.tables.ddl_json import ddl_from_json  # imported only when needed
+
+        rows = table.scan(selected_fields=("event",)).to_arrow().column("event").to_pylist()
+        return [ddl_from_json(row) for row in rows]
+
+    def keep_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        """Add the events that the table lacks."""
+        self._append("schemas", SCHEMAS, [_ddl_row(event) for event in events], ("where", "event"))
+
+    def replace_ddl_events(self, events: Sequence[DdlEvent]) -> None:
+        """Replace the events that were read at the same positions before."""
+        if events:
+            data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=SCHEMAS)
+            replaced = In("where", {event.where for event in events})
+            table = self._ensure("schemas", SCHEMAS)
+            _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=replaced))
+
+    # -- registry -------------------------------------------------------------------------------------------------
+
+    def registered(self, url: str) -> dict[int, str]:
+        """All schemas fetched from a schema registry so far, by id."""
+        table = load_or_none(self._catalog, (*self.namespace, "registry"))
+        rows = [] if table is None else table.scan(row_filter=EqualTo("url", url)).to_arrow().to_pylist()
+        return {row["id"]: row["schema"] for row in rows}
+
+    def keep_registered(self, url: str, schemas: Mapping[int, str]) -> None:
+        """Store schemas, so that a replay needs no registry."""
+        rows = [{"url": url, "id": i, "schema": text} for i, text in schemas.items()]
+        self._append("registry", REGISTRY, rows, ("url", "id"))
+
+    # -- quarantine -----------------------------------------------------------------------------------------------
+
+    def quarantine(self, records: Sequence[QuarantinedRecord]) -> None:
+        """Store records that are not stored yet (a file is read again while it has rows above the watermark)."""
+        self._append("quarantine", QUARANTINE, [_shallow(r) for r in records], ("path", "line"))
+
+    def quarantined(self) -> list[QuarantinedRecord]:
+        """The records that are not resolved."""
+        return [record for record in self.ever_quarantined() if record.resolution is None]
+
+    def ever_quarantined(self) -> list[QuarantinedRecord]:
+        """All records that were ever in quarantine, resolved or not."""
+        table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
+        return [] if table is None else _quarantined(table)
+
+    def resolve(self, resolutions: Mapping[tuple[str, int], str], run_id: str) -> None:
+        """Set the resolution of records by path and line; a record that is already resolved stays unchanged."""
+        if not resolutions:
+            return
+        touched = In("path", {path for path, _ in resolutions})
+
+        def write(fresh: Table, tx: Transaction) -> None:
+            rows = [_resolved(r, resolutions.get(r.position), run_id) for r in _quarantined(fresh, touched)]
+            tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=QUARANTINE), touched)
+
+        _committed(self._ensure("quarantine", QUARANTINE), write)
+
+    # -- closed folders -------------------------------------------------------------------------------------------
+
+    def close_folders(self, folders: Sequence[ClosedFolder]) -> None:
+        """Store the last files of folders. A folder that is closed again has several rows."""
+        rows = [_shallow(folder) for folder in folders]
+        if rows:
+            self._compact(self._append("closed_folders", CLOSED_FOLDERS, rows, CLOSED_IDENTITY))
+
+    def closed_folders(self) -> list[ClosedFolder]:
+        """All rows of `closed_folders`; a folder that was closed again has several."""
+        table = load_or_none(self._catalog, (*self.namespace, "closed_folders"))
+        return [] if table is None else [ClosedFolder(**row) for row in table.scan().to_arrow().to_pylist()]
+
+    # -- tables ---------------------------------------------------------------------------------------------------
+
+    def keep_tables(self, records: Sequence[TableRecord]) -> None:
+        """Replace the rows of `tables`, the map from source names to table identifiers, if they changed."""
+        tables = ("mirror", "changelog", "history_table")
+        fields_kept = ("source_table", "schema", "table", "state", "note", "key", *tables)
+        schema = pa.schema([f for f in TABLE_FIELDS if f.name in fields_kept])
+        rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
+        wanted = pa.Table.from_pylist(rows, schema=schema)
+        table = self._ensure("tables", schema)
+        found = table.scan().to_arrow().to_pylist()
+        if sorted(found, key=str) != sorted(rows, key=str):
+            _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
+
+    # -- views ----------------------------------------------------------------------------------------------------
+
+    def views(self) -> list[ViewRecord]:
+        """The views that runs have made."""
+        table = load_or_none(self._catalog, (*self.namespace, "views"))
+        return [] if table is None else [ViewRecord(**row) for row in table.scan().to_arrow().to_pylist()]
+
+    def keep_views(self, records: Sequence[ViewRecord]) -> None:
+        """Replace the rows of `views`."""
+        rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=VIEWS)
+        table = self._ensure("views", VIEWS)
+        _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(rows))
+
+    # -- all ------------------------------------------------------------------------------------------------------
+
+    def _append(
+        self, name: str, schema: pa.Schema, rows: list[dict[str, Any]], identity: tuple[str, ...]
+    ) -> Table | None:
+        """Add the rows whose `identity` the table lacks, also when other writers add rows at the same time. Returns the
+        table with them; None without rows."""
+
+        def write(fresh: Table, tx: Transaction) -> None:
+            near = In(identity[0], {row[identity[0]] for row in rows})
+            present = fresh.scan(row_filter=near, selected_fields=identity).to_arrow().to_pylist()
+            kept = {tuple(row[name] for name in identity) for row in present}
+            new = [row for row in rows if tuple(row[name] for name in identity) not in kept]
+            if new:
+                tx.append(pa.Table.from_pylist(new, schema=schema))
+
+        return _committed(self._ensure(name, schema), write) if rows else None
+
+    def _compact(self, table: Table | None) -> None:
+        """Rewrite the small files of a table as one; give up where another writer commits first."""
+        if table is not None and is_scattered(table, FILES_MAX):
+            with suppress(*NOT_KNOWN), transaction(table) as tx:
+                merge_files(table, tx, FILES_MAX)
+
+    def _ensure(self, name: str, schema: pa.Schema) -> Table:
+        identifier = (*self.namespace, name)
+        table = load_or_none(self._catalog, identifier)
+        if table is None:
+            ensure_namespace(self._catalog, self.namespace)
+            try:
+                table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES)
+            except TableAlreadyExistsError:
+                table = self._catalog.load_table(identifier)
+        if not _paths(schema) <= set(table.schema().column_names):  # made by an older version
+            with suppress(*NOT_KNOWN), table.update_schema() as update:
+                update.union_by_name(schema)
+            table = table.refresh()
+        return table
+
+
+def _paths(schema: pa.Schema | pa.StructType, above: str = "") -> set[str]:
+    """The columns and the fields of lists of structs, as Iceberg names them."""
+    found = set()
+    for column in schema:
+        path = f"{above}{column.name}"
+        found.add(path)
+        if pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):
+            found |= _paths(column.type.value_type, f"{path}.element.")
+    return found
+
+
+def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> Table:
+    """Commit on top of the current snapshot; returns the table as committed. `write` skips rows that the table already
+    has, so that it can be tried again after a conflict or a lost response."""
+    for attempt in range(tries):
+        try:
+            fresh = refreshed(table) if attempt else table
+            with transaction(fresh) as tx:
+                write(fresh, tx)
+        except NOT_KNOWN as error:
+            if attempt == tries - 1:
+                raise StaleRunError(
+                    ".".join(table.name()),
+                    "to commit within a few tries",
+                    "other writers each time",
+                    "Stop other processes that write this changefeed, then run again.",
+                ) from error
+            time.sleep(0.05 * 2**attempt)
+        else:
+            return fresh
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _ddl_row(event: DdlEvent) -> dict[str, Any]:
+    from ticdc_assets.tables.ddl_json import ddl_to_json  # imported only when needed
+
+    return {
+        "commit_ts": event.commit_ts,
+        "schema": event.schema,
+        "table": event.table,
+        "query": event.query,
+        "event": ddl_to_json(event),
+        "where": event.where,
+    }
+
+
+def _shallow(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def _quarantined(table: Table, where: BooleanExpression = AlwaysTrue()) -> list[QuarantinedRecord]:  # noqa: B008
+    return [QuarantinedRecord(**row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
+
+
+def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) -> QuarantinedRecord:
+    if resolution is None or record.resolution is not None:
+        return record
+    return replace(record, resolution=resolution, resolved_at=now(), resolved_by=run_id)
+
+
+def _watermark(row: dict[str, Any]) -> WatermarkRecord:
+    tables = tuple(TableRecord(**table) for table in row.pop("tables") or ())
+    return WatermarkRecord(**row, tables=tables)
+
+
+def now() -> datetime:
+    """The time of this machine, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,89 @@
+"""Frames and their texts equal those of the reference decoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ticdc_assets.protocols.columnar.message_bodies import bodies
+from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.frames.bulk import split
+from ticdc_assets.protocols.formats.frames.scanner import FRAMES_MAX
+from ticdc_assets.protocols.open_protocol.texts import texts_of
+
+PIECES = st.sampled_from(
+    [b"a" * 30, b"a", "é".encode(), "€".encode(), "𝄞".encode(), b"\xff", b"\xe2\x82", b"\xed\xa0\x80"]
+)
+BODIES = st.lists(st.lists(PIECES, max_size=5).map(lambda pieces: b"{" + b"".join(pieces)) | st.binary(max_size=3))
+
+
+def framed(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(BODIES)
+@example([b"{" + b"a" * 30 + "€".encode(), b"{" + b"a" * 29 + b"\xe2\x82", b"\xac"])
+def test_texts_of_frames_are_the_objects_in_utf8(parts):
+    frames, _ = split(pa.array([framed(part) for part in parts], pa.binary()), b"")
+    texts = texts_of(frames, Compression.NONE)
+    found, of_frame = bodies(pa.array(parts, pa.binary()), Compression.NONE)
+
+    assert texts.frame.tolist() == of_frame.tolist()
+    assert found.to_pylist() == [
+        texts.data[start:end].tobytes() for start, end in zip(texts.starts, texts.ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("compression", [Compression.LZ4, Compression.SNAPPY])
+@pytest.mark.parametrize("prefix", [b"", b"\0\1"])
+def test_texts_of_compressed_frames_are_those_of_their_bodies(compression: Compression, prefix: bytes):
+    texts = [[b'{"a":1}', b"{" + b"x" * 99, b"{}"], [b"[]", b'{"b":2}'], []]
+    codec = pa.Codec(compression.value)
+    packed = [[codec.compress(text, asbytes=True) for text in of_message] for of_message in texts]
+    frames, counts = split(pa.array([prefix + framed(*parts) for parts in packed], pa.binary()), prefix)
+    assert counts.tolist() == [3, 2, 0]
+
+    found = texts_of(frames, compression)
+
+    read = [found.data[start:end].tobytes() for start, end in zip(found.starts, found.ends, strict=True)]
+    assert dict(zip(found.frame.tolist(), read, strict=True)) == {
+        0: texts[0][0],
+        1: texts[0][1],
+        2: b"{}",
+        4: b'{"b":2}',
+    }
+    assert frames.bodies.to_pylist() == [part for parts in packed for part in parts]
+
+
+def test_some_messages_have_their_frames_alone():
+    frames, _ = split(pa.array([framed(b"{}"), framed(b"{a}", b"{b}"), framed(b"{c}")], pa.binary()), b"")
+
+    assert frames.of(np.array([True, True, True])) is frames
+    some = frames.of(np.array([False, True, False]))
+    assert (some.bodies.to_pylist(), some.message.tolist(), some.ordinal.tolist()) == ([b"{a}", b"{b}"], [1, 1], [0, 1])
+
+
+@pytest.mark.parametrize(("count", "found"), [(FRAMES_MAX, FRAMES_MAX), (FRAMES_MAX + 1, 0)])
+def test_a_message_of_more_frames_than_are_usual_is_left(count, found):
+    _, counts = split(pa.array([framed(*[b"{}"] * count), framed(b"{}")], pa.binary()), b"")
+
+    assert counts.tolist() == [found, 1]
+
+
+@pytest.mark.parametrize("length", [b"\xff" * 8, b"\x7f" + b"\xff" * 7, (3).to_bytes(8, "big"), b"\0" * 7])
+def test_a_message_whose_lengths_do_not_fit_has_no_frames(length):
+    frames, counts = split(pa.array([framed(b"{}") + length + b"{}"[: len(length) - 6], framed(b"{}")]), b"")
+
+    assert counts.tolist() == [0, 1]
+    assert np.array_equal(frames.message, [1])
+
+
+@pytest.mark.parametrize(("message", "count"), [(b"\0\1" + framed(b"{}"), 1), (b"\0\2" + framed(b"{}"), 0), (b"\0", 0)])
+def test_frames_follow_the_prefix(message, count):
+    _, counts = split(pa.array([message, None], pa.binary()), b"\0\1")
+
+    assert counts.tolist() == [count, 0]
