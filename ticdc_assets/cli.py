@@ -1,7 +1,7 @@
 """`ticdc-assets`: every fault is one sentence, never a traceback.
 
 Exit codes: 0 success, 1 something failed or is held, 2 the config or the command line is wrong, 130 interrupted, 141
-nobody reads the output any more.
+the program that reads the output has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError as error:
-        if not reader_is_gone():  # a connection of another kind
+        if not reader_is_gone():  # the broken connection is not standard output
             return _failed(sentence_of(error), code_of(error))
         leave_output()
         return EXIT_NOT_READ

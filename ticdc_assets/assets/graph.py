@@ -113,7 +113,7 @@ def _specs(feed: Feed, changefeed: Changefeed) -> list[dg.AssetSpec]:
 
 
 def _everything(feed: Feed) -> dg.AssetSelection:
-    """All assets of a run with their checks, but for those that read TiDB. They are selected by key: a component's
+    """All assets of a run with their checks, except the checks that read TiDB. They are selected by key: a component's
     `post_processing` may change groups."""
     selection = dg.AssetSelection.assets(*feed.keys)
     compared = upstream_check_keys(feed)

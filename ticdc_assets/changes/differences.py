@@ -61,7 +61,8 @@ class TsoRange:
     """The TSOs to compare: rows at `after` with rows at `until`.
 
     All rows were removed at each TSO of `emptied`, which are ascending and in `(after, until]`. Without rows at `until`
-    (the table was dropped) `is_over` is true. With `is_upsert` an I may also be an update.
+    (the table was dropped) `is_over` is true. If `is_upsert` is true, a change with the operation I may also be an
+    update.
     """
 
     after: int
@@ -72,12 +73,12 @@ class TsoRange:
 
     @property
     def first_until(self) -> int:
-        """Up to which TSO the first change of a key says whether the row existed at `after`."""
+        """The TSO up to which the first change of a key shows whether its row existed at `after`."""
         return self.emptied[0] if self.emptied else self.until
 
     @property
     def last_after(self) -> int:
-        """After which TSO the last change of a key says whether the row exists at `until`."""
+        """The TSO after which the last change of a key shows whether its row exists at `until`."""
         if self.is_over:
             return self.until
         return self.emptied[-1] if self.emptied else self.after

@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 Values: TypeAlias = pa.Array | pa.ChunkedArray
 
 _NO_CODE: Final = -1
-"""What NULL is in place of a code."""
+"""The code of NULL."""
 NULL: Final = "NULL"
 ZERO_DATE: Final = "a date that does not exist"
 NUMBER_ZERO: Final = "the number 0, which reads like the label ''"

@@ -137,8 +137,13 @@ def _cast(column: Column, texts: pa.Array, forms: TextForms) -> pa.Array:
 def with_types(
     raw: RawRows, columns: Sequence[Column], places: Sequence[int | None], cast: Cast, zone: str
 ) -> TypedChanges:
-    """The rows with the types of `columns`; `places` has the place of each among those of the rows, None where they do
-    not have it. TIMESTAMPs are sent in `zone`."""
+    """The rows with the types of `columns`.
+
+    Args:
+        places: for each of `columns`, its index among the columns of the rows; None where the rows lack it.
+        cast: converts the sent values of a column.
+        zone: the time zone in which TIMESTAMPs are sent.
+    """
     sent = [
         (n, column, place) for n, (column, place) in enumerate(zip(columns, places, strict=True)) if place is not None
     ]
@@ -163,7 +168,7 @@ def with_types(
 def _both_cast(
     raw: RawRows, sent: Sequence[tuple[int, Column, int]], cast: Cast
 ) -> tuple[dict[int, pa.Array], dict[int, pa.Array]]:
-    """The new and the old values by column, no old ones where no row has them. For few rows both are cast together,
+    """The new and the old values by column; without old values if no row has any. For few rows both are cast together,
     which halves the number of casts."""
     rows = len(raw)
     old = raw.before if raw.has_before is not None and pc.any(raw.has_before).as_py() else None

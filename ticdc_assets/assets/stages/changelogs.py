@@ -22,7 +22,7 @@ RENAMED = "The source no longer has a table of this name. Reload the code locati
 def changelog_assets(feed: Feed) -> dg.AssetsDefinition:
     """All changelogs and the quarantine, in one step: one file may hold rows of several tables and is read once.
 
-    Of selected changelogs only, the others wait: their rows are left for the next run.
+    If only some changelogs are selected, the others wait: the next run reads their rows.
     """
     return run_step(feed, feed.names.decode_op, changelog_specs(feed), _publish)
 
