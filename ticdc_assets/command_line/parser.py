@@ -12,7 +12,7 @@ class Parser(argparse.ArgumentParser):
     """Refuses unknown options with the usage of the command that lacks them, and suggests the nearest one."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse; arguments that are not known end the process."""
+        """Parse like argparse. Unknown arguments end the process."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]

@@ -1,4 +1,4 @@
-"""The standard streams of the process: closed ones, and a pipe whose reader has gone."""
+"""Handles standard streams that are closed, and a standard output whose reader has ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def open_closed_streams() -> None:
-    """Let a standard stream that is closed be the null device. Otherwise the next file that this process or its JVM
-    opens takes its descriptor, and is written to as if it were the stream."""
+    """Open the null device in place of each standard stream that is closed. Otherwise the next file that this process
+    or its JVM opens takes its descriptor, and is written to as if it were the stream."""
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -33,7 +33,7 @@ def reader_is_gone() -> bool:
 
 
 def leave_output() -> None:
-    """Let standard output be the null device, so that what is still buffered is not written to a broken pipe."""
+    """Redirect standard output to the null device, so that buffered output is not written to a broken pipe."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -132,7 +132,7 @@ def _checked(config: Config, changefeed: Changefeed, instance: dg.DagsterInstanc
 
 
 def _job(config: Config, changefeed: Changefeed) -> dg.JobDefinition:
-    """A job with all checks of a changefeed, but for `_NOT_OF_A_LAKE`."""
+    """A job with all checks of a changefeed, except `_NOT_OF_A_LAKE`."""
     definitions = definitions_of(config, [changefeed.name])
     keys = [key for checks in definitions.asset_checks or () for key in checks.check_keys]
     selection = dg.AssetSelection.checks(*(key for key in keys if key.name not in _NOT_OF_A_LAKE))

@@ -155,7 +155,7 @@ def _sum(found: Inspection) -> str:
         "inserts": counts.inserts,
         "updates": counts.updates,
         "deletes": counts.deletes,
-        "inserts or updates (the stream does not say which)": counts.upserts,
+        "inserts or updates (the stream does not show which)": counts.upserts,
     }
     by_kind = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
     partly = "" if found.read.whole else ", counted in part"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 CHANGEFEED: Final = "storage_csv"
-"""Of the sample: it needs nothing but its files."""
+"""The changefeed of the sample that is loaded: it needs no other service."""
 
 _END_SECONDS_MAX: Final = 60
 

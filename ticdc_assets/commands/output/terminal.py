@@ -1,7 +1,7 @@
 """Output for the user: progress on stderr, results on stdout, the output of Spark and Dagster in a file.
 
-Progress is one line on a terminal, with a rate and the time left, and nothing elsewhere. JSON is printed unformatted on
-any output.
+On a terminal, progress is one line with a rate and the time left. It is not shown on other outputs. JSON is printed
+unformatted on any output.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Terminal:
         self._stage: Stage | None = None
 
     def on_progress(self, update: str | Count) -> None:
-        """Show that a stage begins, or how far it is. Shows nothing outside `working`, and elsewhere than on a
+        """Show that a stage begins, or how far it is. Shows nothing outside `working`, or if standard error is not a
         terminal."""
         if self._status is None or self._stage is None:
             return
@@ -66,7 +66,7 @@ class Terminal:
         print(json.dumps(value, ensure_ascii=False), file=self._out_file, flush=True)
 
     def columns(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-        """Print rows in columns to stdout; elsewhere than on a terminal, each row is one line."""
+        """Print rows in columns to stdout. If stdout is not a terminal, each row is one line."""
         width = self.out.width if self.out.is_terminal else None
         for line in in_columns(names, rows, width, right):
             self.result(line)

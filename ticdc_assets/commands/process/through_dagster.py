@@ -42,7 +42,7 @@ QUIET_LOGGERS: Final = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 @contextmanager
 def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
-    """The instance in DAGSTER_HOME, else a temporary one. What steps print stays with this process."""
+    """The instance in DAGSTER_HOME, else a temporary one. The output of steps goes to the streams of this process."""
     home = environ.get("DAGSTER_HOME")
     if not home:
         with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as instance:

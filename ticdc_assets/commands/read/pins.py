@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int) -> None:
-    """Pin the newest record up to the TSO `at`, and say which it is."""
+    """Pin the newest record up to the TSO `at`, and print its TSO."""
     with spark_stopped_after(config, "maintain.log"):
         made = pin(lake, jvm_of(config), name, at)
     earlier = "" if made.tso == at else f", the newest record up to {at}"

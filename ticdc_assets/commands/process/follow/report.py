@@ -37,7 +37,8 @@ class Report:
         return self._terminal.working(f"{changefeed}: reading the source")
 
     def progress_of(self, changefeed: str) -> OnProgress:
-        """Shows steps of a run on a terminal. Elsewhere they would be lines of every run."""
+        """A function that shows the steps of a run on a terminal. Other outputs would get lines from every run, so they
+        get none."""
         if not self._terminal.err.is_terminal:
             return no_progress
         return named(changefeed, self._terminal.on_progress)
