@@ -21,7 +21,7 @@ def read_offset_rules(text: str) -> tuple[OffsetRule, ...]:
     first = int(found["first"]) if found and found["first"] else 0
     last = int(found["last"] or first) if found and found["first"] else OFFSET_END - 1
     if found is None or last < first:
-        advice = 'Write "topic[0]@1000-1199"; "topic[*]" accepts every hole of a topic.'
+        advice = 'Write "topic[0]@1000-1199"; "topic[*]" accepts every missing offset of a topic.'
         raise ConfigError("", "a topic, its partition and the offsets that may be missing", shown(text), advice)
     partition = None if found["partition"] == "*" else int(found["partition"])
     return (OffsetRule(found["topic"], partition, first, last + 1),)

@@ -127,7 +127,7 @@ def _refuse_repeats(node: yaml.MappingNode) -> None:
 
 
 def _time(loader: _Loader, node: yaml.ScalarNode) -> Any:
-    """A date or a time; text where no calendar has it, so that the key's own reader says what it expects."""
+    """A date or a time. A date that no calendar has becomes text, so that the key's own reader raises the error."""
     try:
         return loader.construct_yaml_timestamp(node)
     except ValueError:

@@ -52,7 +52,7 @@ def unescaped(text: str) -> str:
 
 
 def encoded_chars(name: str, stays: Callable[[str, int], bool]) -> Iterator[str]:
-    """Each character of a name, or its escape; `stays` tells whether the one at an index is kept."""
+    """Each character of a name, or its escape. `stays` returns whether the character at an index is kept."""
     for at, char in enumerate(name):
         yield char if stays(name, at) else f"_x{ord(char):x}_"
 

@@ -51,8 +51,8 @@ def _refuse_raw_changes(options: SinkOptions, inputs: Inputs) -> None:
         raise ConfigError(f"config.{path}", "false where old values are not sent", "true", advice)
     if not _is_ordered(options):
         advice = (
-            "Let rows have a commit_ts, or set it to false: if two rows of one transaction swap their keys, nothing "
-            "else says that both old keys leave before both new ones come. Deletes of the Avro protocol never have one."
+            "Let rows have a commit_ts, or set it to false: if two rows of one transaction swap their keys, only a "
+            "commit_ts shows that both deletes precede both inserts. Deletes of the Avro protocol never have one."
         )
         raise ConfigError(f"config.{path}", "false where changes have no commit_ts", "true", advice)
 
@@ -82,7 +82,9 @@ def _refuse_avro(options: SinkOptions, config: Mapping[str, Any]) -> None:
         advice = (
             "Set enable-tidb-extension for the changefeed: otherwise a DELETE cannot be distinguished from an UPDATE."
         )
-        raise ConfigError(f"config.{_BEFORE_VALUE}", "it with enable-tidb-extension", "it alone", advice)
+        raise ConfigError(
+            f"config.{_BEFORE_VALUE}", "the option together with enable-tidb-extension", "the option alone", advice
+        )
 
 
 def _refuse_terminator(terminator: str) -> None:
