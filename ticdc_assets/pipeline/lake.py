@@ -96,7 +96,7 @@ class Lake:
 
     @property
     def measures_lag(self) -> bool:
-        """Whether watermarks say how far behind a table is. Messages ordered by arrival have none."""
+        """Whether a watermark shows how far behind a table is. Messages ordered by arrival have none."""
         return isinstance(self.changefeed.source, StorageSource) or not self.by_arrival
 
     @property
@@ -105,7 +105,8 @@ class Lake:
 
     @property
     def io_properties(self) -> dict[str, str]:
-        """What a worker needs to open the warehouse's file system: as configured, else as the catalog says."""
+        """What a worker needs to open the warehouse's file system: the configured properties, else those of the
+        catalog."""
         of_files = {k: str(v) for k, v in self.catalog.properties.items() if k.startswith(_OF_FILES)}
         return of_files | dict(self.config.catalog.pyiceberg_properties)
 

@@ -150,7 +150,7 @@ def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin:
     return Hold(
         TableState.STOPPED,
         f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
-        f"since a statement that came late says that some are its rows, found {found}. Restore them, "
+        f"since a statement that came late shows that some are its rows, found {found}. Restore them, "
         f"or read it in a changefeed of its own. {CREATE_AGAIN}",
     )
 

@@ -1,8 +1,8 @@
 """Views of the mirrors at the newest complete record, where the config's `views` asks for them.
 
-A view shows one snapshot of a mirror. All views are replaced one after another when one of their snapshots changes, and
-each says in a column which record it is of. What was made is kept in the control table `views`: a new name before the
-view is made, all else after that, so that a run that ended early is continued by the next one.
+A view shows one snapshot of a mirror. All views are replaced one after another when one of their snapshots changes.
+Each view has the TSO of its record in a column. What was made is kept in the control table `views`: a new name before
+the view is made, all else after that, so that a run that ended early is continued by the next one.
 """
 
 from __future__ import annotations

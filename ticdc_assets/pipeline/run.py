@@ -1,6 +1,6 @@
 """One run of a changefeed: scan its source, decode what is pending, publish the changelogs, record.
 
-`scan` is cheap and needs no JVM: it says whether anything is pending. `publish_changelogs` decodes and publishes, and
+`scan` is cheap and needs no JVM: it shows whether anything is pending. `publish_changelogs` decodes and publishes, and
 writes a record with the source's cursor. The mirrors follow in `mirror.run`, from the record alone. A run may end
 anywhere: each table's progress is in its own snapshots, and the next run continues from there.
 """

@@ -54,8 +54,8 @@ class Pending:
 
     @property
     def beyond(self) -> frozenset[str]:
-        """The tables that a run has published beyond the record without recording it. That run may not have read what
-        the record's cursor says was read, since another run has recorded meanwhile."""
+        """The tables that a run has published beyond the record without recording it. The record's cursor may be ahead
+        of what that run has read, since another run has recorded meanwhile."""
         if self.record is None:
             return frozenset()
         recorded = {table.source_table: table.watermark for table in self.record.tables}
@@ -92,7 +92,8 @@ class SourceBatch(Protocol):
     """The input of one run: tasks for the workers, and the interpretation of their answers.
 
     `amount` is the amount of input as text ("3 files"), `records` the number of files or messages.
-    `deliveries_are_known` where the source separates the deliveries of equal rows (see `pipeline.changelog.late_rows`).
+    `deliveries_are_known` is true if the source separates the deliveries of equal rows (see
+    `pipeline.changelog.late_rows`).
     """
 
     amount: str
@@ -137,8 +138,8 @@ class ChangeSource(Protocol, Generic[P]):
         """
 
     def prepare(self, pending: P) -> P:
-        """Keep in the lake what later runs need before any table is written. Called before `new_events` are kept, on
-        each read."""
+        """Store in the lake what later runs need before any table is written. A run calls it each time it reads, before
+        it stores `new_events`."""
 
     def batch(self, pending: P, tables: dict[str, Table]) -> SourceBatch:
         """Cut what is pending into tasks. `tables` has the changelogs by source table."""
@@ -147,7 +148,9 @@ class ChangeSource(Protocol, Generic[P]):
         """The TSO up to which the source is complete; None where only a scan finds it."""
 
     def missing_since(self, cursor: str, pending: P) -> Missing | None:
-        """What the source had when `cursor` began and no longer has. None where it has everything."""
+        """What a rebuild from the source would miss: input that the runs up to `cursor` have read and that the source
+        no longer has. None if the source still has all of it."""
 
     def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
-        """The lake's cursor `kept`, after another run has read one table alone up to the cursor `made`."""
+        """The cursor to record after a rebuild has read one table alone. `kept` is the lake's cursor, `made` the cursor
+        of the rebuild."""

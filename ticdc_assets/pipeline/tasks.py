@@ -53,8 +53,8 @@ class TaskFile:
 
     `listed_columns` are the columns in the folder's schema file, where the folder begins after the statement that stops
     its table. The rows of such a file are left, except rows from before the statement: TiCDC may write those there
-    after a restart. `is_seen` where an earlier run has read the file: its tables then have all of its rows up to their
-    `low`.
+    after a restart. `is_seen` is true if an earlier run has read the file: its tables then have all of its rows up to
+    their `low`.
     """
 
     path: str
@@ -72,8 +72,8 @@ class TaskFile:
 class FileDecoding:
     """How the records of files are decoded: as CSV, or as Canal-JSON where `csv` is None.
 
-    `by_arrival` where rows carry no commit_ts: every row of a file then belongs to its folder's version. `selectors`
-    give the columns that rows lack.
+    `by_arrival` is true if rows have no commit_ts: every row of a file then belongs to its folder's version.
+    `selectors` give the columns that rows lack.
     """
 
     csv: CsvOptions | None

@@ -64,7 +64,7 @@ class Upkeep:
     def work(self, lake: Lake) -> None:
         """Take steps for up to STEPS_S, and one at least, where a round is due.
 
-        Raises an error of one table at the end of the round, after the other tables had their turn; any other error
+        An error of one table is raised at the end of the round, after the work on the other tables. Any other error
         ends the round.
         """
         began_s = time.monotonic()
@@ -111,7 +111,7 @@ class Upkeep:
 
 
 class _Faults:
-    """The errors of single tables in one round, which must not keep the other tables from their turn."""
+    """The errors of single tables in one round. They do not stop the work on the other tables."""
 
     def __init__(self) -> None:
         self._first: LakeError | None = None

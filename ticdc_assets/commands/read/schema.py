@@ -71,9 +71,9 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
 
 
 def _as_of(lake: Lake, source_table: SourceTable, at: int) -> TableSchema:
-    """The table after its statements up to the TSO. A version has the virtual columns that its last statement gives it,
-    and this statement may be above the TSO. So the history is folded from the statements up to the TSO alone; its
-    result is used if it has the same stored columns."""
+    """The table after its statements up to the TSO. A statement that changes only virtual columns or indexes makes no
+    new version, so a version may show statements above the TSO. So the history is folded again from the statements up
+    to the TSO; the result is used if it has the same stored columns."""
     full = version_after(source_table, at).table
     then = lake.folds.of(event for event in lake.control.ddl_events() if event.commit_ts <= at)
     found = then.by_id().get(source_table.id)
