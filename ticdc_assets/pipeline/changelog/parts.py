@@ -56,7 +56,7 @@ class _Open:
         self.max_seq = max(self.max_seq, pc.max(rows.column(layout.SEQ)).as_py())
 
     def flush(self, is_last: bool = False) -> None:
-        """Write the buffered rows as one row group; `is_last` where no other follows."""
+        """Write the buffered rows as one row group. `is_last` is true if no other follows."""
         if self.held:
             rows = pa.concat_tables(self.held)
             self.held.clear()
@@ -87,7 +87,7 @@ class _Open:
 
 @dataclass(slots=True)
 class PartWriter:
-    """Writes the parts of one source table in one task. `late` where its changes are at or below the `low` of the
+    """Writes the parts of one source table in one task. `late` is true if its changes are at or below the `low` of the
     table."""
 
     io: FileIO

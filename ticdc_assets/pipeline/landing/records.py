@@ -29,7 +29,7 @@ _MILLISECONDS: Final = itemgetter(1)
 class PartitionRecords:
     """Messages of a partition in the order of their offsets, with their headers.
 
-    offsets, times_ms: int64; `is_timed` where a producer or the broker set a timestamp.
+    offsets, times_ms: int64; `is_timed` is true if a producer or the broker set a timestamp.
     keys, values: `binary` arrays, null where absent.
     found: librdkafka's messages.
     """

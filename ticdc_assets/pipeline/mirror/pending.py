@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class MirrorWork:
     """One source table's pending segments up to `watermark`, from the mirror's progress as `planned`.
 
-    `replayed` where a replay added changes below that progress. `must_be_rebuilt` where changes arrived of a schema
-    version that the mirror has passed; the segments then only bring it to its next version. A mirror with `damage` is
-    not changed.
+    `replayed` is true if a replay added changes below that progress. `must_be_rebuilt` is true if changes of a schema
+    version arrived that the mirror has passed; the segments then only bring it to its next version. A mirror with
+    `damage` is not changed.
     """
 
     source_table: SourceTable

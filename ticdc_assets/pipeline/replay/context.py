@@ -53,7 +53,8 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """`commit_ranges` and `tables` cover every source table with a changelog; `high` is each changelog's watermark."""
+    """What the decoders of quarantined records need. `commit_ranges` and `tables` have every source table with a
+    changelog; the `high` of each range is the watermark of the changelog."""
 
     lake: Lake
     run_id: str

@@ -184,7 +184,9 @@ class _TableDecoder:
             return [replace(raw, commit_ts=pa.nulls(len(raw), pa.int64())) for raw in batches]
         every = list(batches)
         if any(raw.commit_ts.null_count for raw in every):
-            raise BulkUnsupported(file.path, "rows with commit_ts", "rows without", "Read it with the reference form.")
+            raise BulkUnsupported(
+                file.path, "rows with commit_ts", "rows without", "Read it with the reference decoder."
+            )
         return every
 
     # -- rows ---------------------------------------------------------------------------------------------------------

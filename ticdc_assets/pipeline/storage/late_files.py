@@ -99,8 +99,9 @@ def is_due(cursor: Cursor, at: datetime) -> bool:
 
 
 def with_late_files(lake: Lake, root: Root, cursor: Cursor, at: datetime) -> tuple[LateFiles, Cursor]:
-    """The late files of a bucket, and the cursor with their folders open. A store that cannot list an old folder holds
-    nothing back: `unread` says so, and the next run compares again. More than COMPARED_MAX folders are not compared."""
+    """The late files of a bucket, and the cursor with their folders open. If the store cannot list an old folder, no
+    table is held: `unread` has the reason, and the next run compares again. More than COMPARED_MAX folders are not
+    compared."""
     closed = last_files(lake.control.closed_folders())
     if sum(map(len, closed.values())) > COMPARED_MAX:
         return LateFiles(), replace(cursor, compared_ms=_ms(at))

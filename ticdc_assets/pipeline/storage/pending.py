@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class StoragePending(Pending):
     """The result of a scan of a bucket.
 
-    `columns` gives the columns in each schema file, by table and version. `by_arrival` where progress is by file, not
-    by TSO. `late` are the tables that are selected since this run: their files are read from the beginning.
-    `is_rewound` where the cursor is before versions that were finished.
+    `columns` gives the columns in each schema file, by table and version. `by_arrival` is true if progress is by file,
+    not by TSO. `late` are the tables that are selected since this run: their files are read from the beginning.
+    `is_rewound` is true if the cursor is before versions that were finished.
     """
 
     cursor: Cursor

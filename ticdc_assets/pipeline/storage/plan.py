@@ -78,7 +78,7 @@ class Plan:
 
     @cached_property
     def file_plans(self) -> dict[str, FilePlan]:
-        """By path."""
+        """The plan of each scanned file, by path."""
         return {file.path: self._file_plan(file) for file in self.files}
 
     def source_tables_of(self, file: SourceFile) -> set[str]:

@@ -61,7 +61,7 @@ def joined_records(
     for file, blob in zip(files, blobs, strict=True):
         for record in _json(task, file, blob):
             if not isinstance(record, tuple):
-                raise BulkUnsupported(file.path, "sound records", "others", "Read it with the reference form.")
+                raise BulkUnsupported(file.path, "sound records", "others", "Read it with the reference decoder.")
             line, event = record
             rows.append((begin + line, event))
         begin = rows[-1][0] + 1 if rows else begin
@@ -117,7 +117,7 @@ def _other_table(file: TaskFile, line: int) -> DecodeError:
 def _no_commit_ts(file: TaskFile, line: int) -> DecodeError:
     advice = "Check whether enable-tidb-extension was switched off for a time; the record is kept."
     return DecodeError(
-        f"{file.path}, record {line}", "_tidb.commitTs, as enable-tidb-extension=true says", "none", advice
+        f"{file.path}, record {line}", "_tidb.commitTs, as enable-tidb-extension=true requires", "none", advice
     )
 
 

@@ -93,7 +93,8 @@ class StorageChanges:
         )
 
     def _with_late_files(self, pending: StoragePending, upto: int | None) -> StoragePending:
-        """With the files that came late to closed folders, which a run that has news finds once a day."""
+        """The pending changes, with files that were added to closed folders. A run with new input looks for them once a
+        day."""
         at = now()
         if pending.is_empty or not is_due(pending.cursor, at):
             return pending

@@ -53,7 +53,7 @@ def test_a_row_without_a_commit_ts_is_quarantined_and_all_others_are_read(sink: 
     assert (feed.state(A), feed.state(B)) == ("live", "live")
     [kept] = feed.quarantined()
     assert (kept.line, kept.raw) == (1, bad)
-    assert "record 1: expected _tidb.commitTs, as enable-tidb-extension=true says, found none" in kept.reason
+    assert "record 1: expected _tidb.commitTs, as enable-tidb-extension=true requires, found none" in kept.reason
     assert "undated" not in kept.reason
     assert feed.run() is None
 

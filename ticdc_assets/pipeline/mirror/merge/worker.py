@@ -40,7 +40,7 @@ class UnfitError(Exception):
 
 
 def merge(task: MergeTask) -> MergeReport:
-    """Merge one share of a segment. An unfit worker leaves no file."""
+    """Merge one share of a segment. A worker that cannot merge leaves no file."""
     io = load_file_io(dict(task.io_properties), location=task.prefix_uri)
     begun: list[str] = []
     try:
