@@ -1,5 +1,5 @@
-"""Large rows, of which the message holds only the handle key: completed from the upstream TiDB, and those that may be
-late.
+"""Handles large rows. A row whose message holds only the handle key is completed from the upstream TiDB. For a row that
+may be late, it finds out whether the changelog has the row.
 
 The row after a change is read at its commit_ts, the row before it one TSO earlier; old values are read only where the
 stream carries them. A deleted row needs only its key. A snapshot of TiDB does not change, so a repeated run reads the

@@ -191,8 +191,8 @@ def inferred_by(task: MessageTask, name: TableName, event: RowEvent, message: Me
 def unexplained_by(
     task: MessageTask, name: TableName, event: RowEvent, unlike: Unlike, message: Message
 ) -> DdlEvent | None:
-    """The column in which a row differs from what statements give its table, in effect from just before the row; None
-    where the schemas of rows are the only ones (Avro)."""
+    """The event of a row whose columns differ from those that statements give its table: it names the column and is in
+    effect from just before the row. None if the stream has no schemas but those of rows (Avro)."""
     if task.schemas.clock is VersionClock.POSITION:
         return None
     ts = _before_position(task, event, message) if event.time.by_position else _just_before(event)
@@ -200,7 +200,8 @@ def unexplained_by(
 
 
 def displaced_by(task: MessageTask, name: TableName, event: RowEvent, message: Message) -> DdlEvent:
-    """A row that only its position orders, under a name that no table has there any more, from just before the row."""
+    """The event of a row that only its position orders, and whose name no table has any more at that position. It is in
+    effect from just before the row."""
     return DdlEvent(_before_position(task, event, message), *name, "", where=message.where, displaced=True)
 
 
@@ -268,7 +269,8 @@ def _columns(event: DdlEvent) -> set[str]:
 
 
 def _place(event: DdlEvent) -> _Place:
-    """Where an event is in effect. Next to a schema there may be columns that stop the table."""
+    """The table and the time of an event. A schema and the events of columns that stop the table may have the same
+    ones."""
     return event.commit_ts, event.schema, event.table, event.unexplained, event.lacking, event.displaced
 
 

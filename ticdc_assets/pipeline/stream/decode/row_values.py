@@ -51,8 +51,8 @@ class RowValues:
     zone: str
 
     def of(self, columns: Sequence[Column], wire: Mapping[str, Any], key: Sequence[str] = ()) -> list[Any]:
-        """The lake's values of a row, NULL for a column that was not sent. DecodeError, naming the column, where the
-        lake cannot hold a value of the key."""
+        """The lake's values of a row, NULL for a column that was not sent. Raises DecodeError, which names the column,
+        if the lake cannot hold a value of the key."""
         sent = {name.lower(): value for name, value in wire.items()}
         cells = [sent.get(spelt(self.task, column)) for column in columns]
         values = [self.read(c, cell, self.task.decoding.zone) for c, cell in zip(columns, cells, strict=True)]
@@ -66,7 +66,7 @@ class RowValues:
 
     def counts(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> tuple[int, int]:
         """The number of sent dates that are not in the calendar, and of sent TIMESTAMPs that may be either of two
-        times. DecodeError where such dates are not allowed."""
+        times. Raises DecodeError if such dates are not allowed."""
         sent = {name.lower(): value for name, value in wire.items()}
         zero_dates = ambiguous = 0
         for column, value in zip(columns, now, strict=True):

@@ -41,8 +41,9 @@ class VersionClock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What a table takes by arrival where each partition has its own file: of each the offsets from `since` and below
-    `until`, where given. `number` is the table's delivery: its changes come after those of all earlier deliveries.
+    """The messages that a table takes by arrival if each partition has its own file: of each partition the offsets from
+    `since` on and below `until`, if these are given. `number` is the table's delivery: its changes come after those of
+    all earlier deliveries.
     """
 
     number: int
@@ -59,7 +60,7 @@ class Arrival:
 class Stretch:
     """The messages of a log that a task reads: those in `window`, from `begin` up to the ordinal `last`.
 
-    witnesses: digests of messages by their ordinals: other messages there were not scanned.
+    witnesses: digests of scanned messages, by ordinal. A message with another digest was not scanned.
     twice: the ordinals of messages whose offset the log already has; they are not read.
     read: by partition, the offsets that an earlier run has read. Rows of these messages are in the changelogs up to
         their tables' watermarks. Rows of other messages may be late.

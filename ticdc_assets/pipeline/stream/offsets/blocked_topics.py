@@ -31,7 +31,7 @@ class CaptureHolds:
     unread: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
 
     def are_recorded(self, record: WatermarkRecord | None) -> bool:
-        """Whether the record says of each of these tables why it is held, and of no other table."""
+        """Whether the record has the reason for which each of these tables is held, and for no other table."""
         tables = record.tables if record is not None else ()
         recorded = {t.source_table: t.note for t in tables if t.note.startswith(MESSAGES)}
         wanted = {**self.known, **{unknown_id(*name): hold for name, hold in self.unread.items()}}

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.message_block import MessageBlock
 
 DIGESTS_MAX: Final = 16
-"""Per partition. An overlap of a sixteenth of the consumed offsets is enough for a comparison."""
+"""The number of digests of a partition. An overlap of a sixteenth of the consumed offsets is enough for a
+comparison."""
 
 _MIXED: Final = "Captures of two topics or clusters are mixed: make each a changefeed of its own."
 _ANEW: Final = (
@@ -175,7 +176,8 @@ class Ledger:
         *,
         in_order: bool,
     ) -> Iterator[CaptureFault]:
-        """The faults that stop partitions. `in_order` where only the order of messages says what came first."""
+        """The faults that stop partitions. `in_order` is true if nothing but the order of messages shows which came
+        first."""
         for partition, found in sorted(self._partitions.items()):
             consumed = cursor.offsets.get(partition, 0)
             if found.other is not None:

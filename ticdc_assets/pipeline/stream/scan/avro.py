@@ -41,7 +41,7 @@ class AvroTable:
 class AvroScan:
     """What is known of an Avro stream so far.
 
-    `topics` are the topics of the changefeed's dispatch rules; `has_commit_ts` says whether rows have one; `newest` is
+    `topics` are the topics of the changefeed's dispatch rules; `has_commit_ts` is whether rows have one; `newest` is
     the largest one so far, including earlier runs. `placed` gives the commit_ts assigned to a delete by its ordinal, 0
     before any row. `names` has the table of each name in the messages, as far as the topic determines it, `checked` the
     schemas by the versions that rows name, `keys` the key columns of tables of which only deletes were seen.

@@ -64,9 +64,9 @@ def scan_readable(
     Args:
         cursor: the consumed offsets.
         rules: the offsets that the config allows to be missing.
-        in_order: whether only the order of messages says what came first, since rows have no commit_ts.
-        in_place: whether that order is the position in a captured file. A fault of one partition is then one of all: a
-            message that fills a gap moves the positions of all messages after it.
+        in_order: whether nothing but the order of messages shows which came first, since rows have no commit_ts.
+        in_place: whether that order is the position in a captured file. A fault of one partition then applies to all
+            partitions: a message that fills a gap changes the positions of all messages after it.
     """
     passed = log.passed(cursor.window())
     scan = scan_all(log.blocks(passed.position), stream, cursor, passed=passed)

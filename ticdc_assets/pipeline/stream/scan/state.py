@@ -25,9 +25,9 @@ class StreamForm:
     """What is known of a stream before it is read.
 
     `topics` are the topics in dispatch rules, `newest` is the largest commit_ts of earlier runs. From the first row
-    above `until`, where given, messages wait: the statements about their tables are not known yet. Where
-    `deletes_are_keys`, deletes have only their key, mostly without a mark. `placed` are the times that earlier runs
-    assigned to events that only their position orders.
+    above `until`, where given, messages wait: the statements about their tables are not known yet. If
+    `deletes_are_keys` is true, deletes have only their key, mostly without a mark. `placed` are the times that earlier
+    runs assigned to events that only their position orders.
     """
 
     protocol: str

@@ -13,7 +13,8 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 
 def named_in(topic: str, event: DdlEvent, rules: Iterable[str]) -> set[SourceName]:
-    """The tables that a topic has by a statement or schema in it; `rules` are the topics that dispatch rules name.
+    """The tables whose messages are in a topic, as the statement or schema `event` in it shows. `rules` are the topics
+    that dispatch rules name.
 
     TiCDC sends a statement to the topic of the table's old name. A renamed table may stay in that topic.
     """
