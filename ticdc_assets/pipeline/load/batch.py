@@ -111,7 +111,7 @@ class DumpBatch:
         return unfinished_cursor(self._request.ts) if held else FINISHED
 
     def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
-        """ "": a load adds no note."""
+        """A load adds no note."""
         return ""
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:

@@ -1,6 +1,6 @@
 """Streams without commit_ts: a table's progress is by file, and its rows are ordered by arrival.
 
-The recorded cursor has the files that all tables have. A run that ended before it recorded has published more files for
+The recorded cursor shows which files all tables have. A run that ended before it recorded has published more files for
 some table: the table's newest snapshot names them (`Progress.files`), so that they are neither lost nor read twice.
 """
 

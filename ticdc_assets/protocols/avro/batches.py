@@ -57,7 +57,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The old values of some rows of a part. `place` tells each row's entry in the vectors, -1 where it has none."""
+    """The old values of some rows of a part. `place` is the index of each row in the vectors, -1 where it has none."""
 
     place: Ints
     vectors: dict[str, Vector]

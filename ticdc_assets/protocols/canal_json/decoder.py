@@ -39,13 +39,13 @@ _STATEMENTS: Final = frozenset(
 )
 _WITHOUT_ROW: Final = frozenset(("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "HEARTBEAT", "QUERY"))
 _UNDATED: Final = (
-    "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, say "
+    "The row is not read. Look for another writer to the topic; if the changefeed writes without the extension, set "
     "enable-tidb-extension=false here, in a changefeed of another name, with another `target`."
 )
 _UNDATED_DDL: Final = (
     "expected a commit_ts in _tidb.commitTs of the statement, as under enable-tidb-extension, found none: rows of its "
     "millisecond may be of before it or of after it. Look for another writer to the topic; if the changefeed writes "
-    "without the extension, say enable-tidb-extension=false here, in a changefeed of another name, with another "
+    "without the extension, set enable-tidb-extension=false here, in a changefeed of another name, with another "
     "`target`."
 )
 _PATH_SEPARATOR: Final = re.compile(r"[/\\]")

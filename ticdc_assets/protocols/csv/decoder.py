@@ -154,8 +154,8 @@ def _is_update(word: str | None) -> bool:
 
 
 def _value(field: tuple[bytes, bool], options: CsvOptions) -> str | None:
-    """The text of a column's field. Texts are quoted where there is a quote, so that another bare one tells that
-    `quote` or `null` is not that of the changefeed."""
+    """The text of a column's field. With a quote character, TiCDC quotes all texts. So a bare text shows that `quote`
+    or `null` differs from that of the changefeed."""
     content, quoted = field
     if options.quote and not quoted and content != options.null.encode() and not BARE.match(content):
         raise MalformedError("a quoted text, a number or NULL", "a bare text")

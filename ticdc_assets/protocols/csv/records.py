@@ -111,7 +111,7 @@ def _quoted_end(data: bytes, at: int, quote: bytes) -> int:
 
 
 def _bare_end(data: bytes, at: int, options: CsvOptions) -> int:
-    """Where a field without quotes ends: at what stops it, or at a backslash that has nothing to escape."""
+    """The end of a field without quotes: the delimiter or line end after it, or a backslash that escapes nothing."""
     ends = _ends_of_bare(options)
     while (found := ends.search(data, at)) is not None:
         if found.lastgroup != "escaped":

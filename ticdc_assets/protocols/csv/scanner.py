@@ -61,7 +61,7 @@ def scan(
 
 @inlined
 def _after(data: Bytes, at: int, delimiter: Bytes) -> int:
-    """Where what follows a delimiter begins, or CUT or OTHER_FORM."""
+    """The position after a delimiter, or CUT or OTHER_FORM."""
     if at + len(delimiter) > len(data):
         return CUT
     for place in range(len(delimiter)):
@@ -72,7 +72,7 @@ def _after(data: Bytes, at: int, delimiter: Bytes) -> int:
 
 @inlined
 def _after_line_end(data: Bytes, at: int) -> int:
-    """Where what follows LF or CRLF begins, or CUT or OTHER_FORM."""
+    """The position after LF or CRLF, or CUT or OTHER_FORM."""
     if at < len(data) and data[at] == _CR:
         at += 1
     if at >= len(data):
@@ -82,7 +82,7 @@ def _after_line_end(data: Bytes, at: int) -> int:
 
 @inlined
 def _after_field(data: Bytes, at: int, quote: int, delimiter: Bytes, null: Bytes, cell: Places) -> int:
-    """Where what follows a field begins, or CUT or OTHER_FORM."""
+    """The position after a field, or CUT or OTHER_FORM."""
     if at >= len(data):
         return CUT
     if data[at] == quote:
@@ -92,7 +92,7 @@ def _after_field(data: Bytes, at: int, quote: int, delimiter: Bytes, null: Bytes
 
 @inlined
 def _after_quoted(data: Bytes, begin: int, quote: int, cell: Places) -> int:
-    """Where what follows the quote begins that closes a field, or CUT."""
+    """The position after the quote that closes a field, or CUT."""
     at, doubled = begin, False
     while True:
         at = _next(data, at, quote)
@@ -107,7 +107,7 @@ def _after_quoted(data: Bytes, begin: int, quote: int, cell: Places) -> int:
 
 @inlined
 def _next(data: Bytes, at: int, byte: int) -> int:
-    """Where the byte comes next, or the end of the data."""
+    """The next position of the byte, or the end of the data."""
     while at + VECTOR <= len(data):
         found = equal(data, at, byte)
         if found:
@@ -120,7 +120,7 @@ def _next(data: Bytes, at: int, byte: int) -> int:
 
 @inlined
 def _after_bare(data: Bytes, begin: int, quote: int, delimiter: Bytes, null: Bytes, cell: Places) -> int:
-    """Where a field ends that has no quotes, or CUT or OTHER_FORM."""
+    """The end of a field without quotes, or CUT or OTHER_FORM."""
     at, has_escapes, has_others = begin, False, False
     mark = _BACKSLASH if quote == NO_QUOTE else quote
     while True:
@@ -165,7 +165,7 @@ def _is_number_or_word(data: Bytes, begin: int, end: int) -> bool:
 
 @inlined
 def _after_escape(data: Bytes, at: int, delimiter: Bytes) -> int:
-    """Where what follows a backslash and what it may stand before begins, or CUT or OTHER_FORM."""
+    """The position after a backslash and the character that it escapes, or CUT or OTHER_FORM."""
     if at + 1 >= len(data):
         return CUT
     at += 1
@@ -185,7 +185,7 @@ def _after_escape(data: Bytes, at: int, delimiter: Bytes) -> int:
 
 @inlined
 def _stop(data: Bytes, at: int, first: int, mark: int) -> int:
-    """Where a line end, the mark or the first byte of a delimiter comes next, or the end of the data."""
+    """The next position of a line end, the mark or the first byte of a delimiter, or the end of the data."""
     while at + VECTOR <= len(data):
         found = equal(data, at, first) | equal(data, at, mark) | equal(data, at, _CR) | equal(data, at, _LF)
         if found:
@@ -216,9 +216,10 @@ def lead(
     commit_ts: Ints,
     is_update: Mask,
 ) -> bool:
-    """Whether all records begin as they must, with the same table and schema; what they say goes into the last three.
+    """Whether all records begin as they must, with the same table and schema.
 
     `commit_field` and `update_field` are the fields of the commit-ts and of is-update, or 0 where records have none.
+    The operations, commit_ts and is-update flags of the records are written to `ops`, `commit_ts` and `is_update`.
     """
     for row in range(len(places)):
         cells = places[row]

@@ -99,7 +99,8 @@ class DumpFile:
                 raise self._fault(f"row {self._line}", "the end of the row", f"none in {RECORD_BYTES_MAX} bytes")
 
     def check_columns(self, stream: Stream) -> None:
-        """Read the beginning. Raises DecodeError where the rows lack stored columns, or have the form of none."""
+        """Read the beginning of the file. Raises DecodeError if the rows lack stored columns, or if the first row has
+        another form."""
         buffer = _Buffer(stream, CSV_HEADER_BYTES_MAX)
         buffer.fill()
         scan = self._csv_scan(buffer) if self.is_csv else self._insert_scan(buffer)

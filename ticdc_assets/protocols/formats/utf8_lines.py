@@ -57,10 +57,13 @@ def _note(block: Bytes, rest: Bytes, bounds: Ints) -> int:
 
 @inlined
 def awaited_after(data: Bytes, at: int, awaited: int) -> int:
-    """Which bytes after these must go on with a character, or -1: the table of well-formed UTF-8 in Unicode's standard.
+    """Check VECTOR bytes from `at` on by the table of well-formed UTF-8 in the Unicode Standard.
 
-    `awaited` are those of these that must go on with one from before. Bit n stands for the byte n places on, those from
-    VECTOR on for what follows.
+    Args:
+        awaited: bit n is set if byte n must continue a character that begins before `at`.
+
+    Returns:
+        The same bits for the bytes after these, or -1 if the bytes are not well-formed.
     """
     not_ascii = _EVERY & ~below(data, at, 0x80)
     if not not_ascii:

@@ -79,9 +79,9 @@ def rows(messages: Messages, options: OpenProtocolOptions) -> BulkRows:
 class _Events:
     """The events of a batch: which are of keys and values that may be whole rows.
 
-    Of event n, `message[n]` and `ordinal[n]` say where it is, `key[n]` which of `keys` is its own, _NONE where it has
-    none. Text m is `data[starts[m]:ends[m]]`, and the value of `event[m]`, which has a key. `counts` are the events of
-    each message, 0 where it must be left.
+    Event n is event `ordinal[n]` of message `message[n]`; `key[n]` is the index of its key in `keys`, _NONE where it
+    has none. Text m is `data[starts[m]:ends[m]]`, and the value of `event[m]`, which has a key. `counts` are the events
+    of each message, 0 where it must be left.
     """
 
     message: Ints

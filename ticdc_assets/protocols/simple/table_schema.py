@@ -1,7 +1,7 @@
 """Converts a `tableSchema` object of the Simple protocol, from JSON or Avro, to a TableSchema.
 
 Names and keys are those of the stream. A type equals the type in the DDL text as far as the stream has it. Hidden
-columns of expression indexes appear only in their index. The stream does not say which columns are virtual, how the
+columns of expression indexes appear only in their index. The stream does not show which columns are virtual, how the
 table is partitioned, and, with older encoders, the column order (they sort by column id).
 """
 
@@ -42,7 +42,7 @@ def table_schema(declared: Mapping[str, Any], where: str) -> TableSchema:
     """The schema in a tableSchema or preTableSchema object. Raises an error if the object is malformed."""
     columns = tuple(_column(one, where) for one in _list(declared, "columns", where) if not _is_hidden(one))
     indexes = tuple(_index(one, where) for one in _list(declared, "indexes", where))
-    # JSON says "schema", Avro says "database".
+    # The member is "schema" in JSON and "database" in Avro.
     schema = _text(declared, "schema" if "schema" in declared else "database", where)
     return without_made_up_key(TableSchema(schema, _text(declared, "table", where), columns, indexes))
 

@@ -96,7 +96,7 @@ def parse_schema_file(data: bytes, path: str) -> SchemaFile:
     columns = _column_objects(document, path)
     total = document.get("TableColumnsTotal", len(columns or ()))
     if _integer(total, path, "TableColumnsTotal") != len(columns or ()):
-        raise _broken(path, f"{total} columns, as TableColumnsTotal says", f"{len(columns or ())} in TableColumns")
+        raise _broken(path, f"{total} columns, as in TableColumnsTotal", f"{len(columns or ())} in TableColumns")
     visible = [column for column in columns or () if not is_hidden(str(column.get("ColumnName")))]
     parsed = tuple(_column(column, path) for column in visible)
     return SchemaFile(
@@ -194,7 +194,7 @@ def _version(document: Mapping[str, Any], path: str) -> int:
     old = OLD_SCHEMA_PATH.match(path)
     promised = int(named[1]) if named else int(old[2]) if old else version
     if version != promised:
-        raise _broken(path, f"TableVersion {promised}, as the path says", str(version))
+        raise _broken(path, f"TableVersion {promised}, as in the path", str(version))
     if not 0 < version < _TSO_END:
         raise _broken(path, "a TSO in TableVersion", "another number")
     return version

@@ -235,7 +235,7 @@ def test_a_version_is_a_tso() -> None:
     for version in (0, 1 << 63):
         with pytest.raises(SchemaError, match="a TSO in TableVersion"):
             parse_schema_file(schema_document("shop", "t", version, [ID]), "x")
-    with pytest.raises(SchemaError, match="TableVersion 101, as the path says, found 100"):
+    with pytest.raises(SchemaError, match="TableVersion 101, as in the path, found 100"):
         parse_schema_file(schema_document("shop", "t", 100, [ID]), "shop/t/101/schema.json")
 
 

@@ -20,9 +20,8 @@ class StreamCursor:
 
     All offsets between are consumed except `gaps`; `digests` identify some of these messages. `messages` is the number
     of messages in the capture when all were consumed; it is kept only if nothing but their order shows which came
-    first. `tables_by_topic`
-    has the tables with rows or statements in each topic, if there may be several topics: a topic whose tables are all
-    dropped gets no more watermarks, even when all its messages are consumed.
+    first. `tables_by_topic` has the tables with rows or statements in each topic, if there may be several topics: a
+    topic whose tables are all dropped gets no more watermarks, even when all its messages are consumed.
     """
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)

@@ -31,12 +31,13 @@ class BuiltColumn:
 
 
 Build = Callable[[Ints], BuiltColumn]
-"""The array of these rows, which must be ones that did not fail."""
+"""Builds the array of these rows, none of which has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One field of many messages, found but not yet built. `is_text` where building may still find invalid bytes."""
+    """One field of many messages, found but not yet built. `is_text` is true if building may still find invalid
+    bytes."""
 
     build: Build
     is_text: bool = False

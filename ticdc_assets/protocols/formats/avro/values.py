@@ -1,4 +1,4 @@
-"""Reads single values of Avro from bytes, each from an index on. An IndexError says that the bytes end early."""
+"""Reads single values of Avro from bytes, each from an index on. An IndexError means that the bytes end early."""
 
 from __future__ import annotations
 

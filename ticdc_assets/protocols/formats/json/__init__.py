@@ -1,1 +1,1 @@
-"""JSON, Avro and frames, whatever protocol uses them."""
+"""Templates of JSON texts, and a scanner that matches many texts against a template at once."""

@@ -20,7 +20,7 @@ _SAFE_DIGITS: Final = 18
 CODE_MAX: Final = 10**9 - 1
 _DIGITS_MAX: Final = 21
 _FRACTION_DIGITS_MAX: Final = 30
-"""No float has more."""
+"""No float that Go writes has more digits."""
 _UINT64_MAX_DIGITS: Final = np.frombuffer(b"18446744073709551615", np.uint8)
 _INT64_MIN_DIGITS: Final = np.frombuffer(b"9223372036854775808", np.uint8)
 _EXPONENT_DIGITS_MAX: Final = 3

@@ -41,52 +41,56 @@ _NEVER: Final = (Step(LITERAL, b"\0"),)
 
 
 def literal(text: bytes) -> Steps:
-    """Just these bytes."""
+    """Matches exactly these bytes."""
     return (Step(LITERAL, text),)
 
 
 def number(slot: int = _SKIPPED, most: int = INT64_MAX) -> Steps:
-    """A whole number from 0 on without leading zeros, kept as the text's number `slot`."""
+    """Matches a whole number from 0 on without leading zeros, and stores it as the text's number `slot`."""
     return (Step(COUNT, first=slot, second=most),)
 
 
 def integer(slot: int = _SKIPPED) -> Steps:
-    """A whole number without leading zeros, one below zero too, kept as the text's number `slot`."""
+    """Matches a whole number, which may be negative, without leading zeros, and stores it as the text's number
+    `slot`."""
     return (Step(INTEGER, first=slot),)
 
 
 def text(slot: int = _SKIPPED) -> Steps:
-    """A string, kept as the text's string `slot`."""
+    """Matches a string, and stores it as the text's string `slot`."""
     return (Step(TEXT, first=slot),)
 
 
 def texts() -> Steps:
-    """A list of strings, not kept."""
+    """Matches a list of strings, and stores nothing."""
     return (Step(TEXTS),)
 
 
 def members(kind: int, may_be_empty: bool = False) -> Steps:
-    """An object of values of this kind, not kept; it has one member or more."""
+    """Matches an object of values of this kind, and stores nothing. Unless `may_be_empty`, it has one member or
+    more."""
     return (Step(MEMBERS, first=kind, second=int(may_be_empty)),)
 
 
 def image(which: int, kind: int = STRINGS_OR_NULLS, may_be_empty: bool = False) -> Steps:
-    """An object of values of this kind, kept by column as the text's image `which`; else it has one member or more."""
+    """Matches an object of values of this kind, and stores them by column as the text's image `which`. Unless
+    `may_be_empty`, it has one member or more."""
     return (Step(IMAGE, first=which, second=2 * kind + may_be_empty),)
 
 
 def rest() -> Steps:
-    """Any bytes up to the end of the text."""
+    """Matches any bytes up to the end of the text."""
     return (Step(REST),)
 
 
 def constant(slot: int, value: int) -> Steps:
-    """Nothing; the text's number `slot` becomes `value`."""
+    """Matches no bytes, and sets the text's number `slot` to `value`."""
     return (Step(SET, first=slot, second=value),)
 
 
 def either(choices: Sequence[tuple[bytes, Steps]], otherwise: Steps = _NEVER) -> Steps:
-    """What follows the first of these beginnings that is found; else what is given for that."""
+    """Matches the steps of the first of `choices` whose beginning the text has, or `otherwise` if it has none of
+    them."""
     found = otherwise
     for beginning, then in reversed(choices):
         taken = (*then, Step(JUMP, first=len(found)))
@@ -95,7 +99,7 @@ def either(choices: Sequence[tuple[bytes, Steps]], otherwise: Steps = _NEVER) ->
 
 
 def maybe(beginning: bytes, then: Steps) -> Steps:
-    """A beginning with what follows it, or nothing at all."""
+    """Matches a beginning and the steps after it, or nothing."""
     return either([(beginning, then)], ())
 
 

@@ -69,8 +69,8 @@ NO_NAMES: Final = JsonColumnNames.of(())
 class Noted:
     """The scan results of the texts that match a template; see `formats.json.scanner.scan` for the arrays.
 
-    `rows` are their ordinals; `others` those of texts that have it but for a column's name, which is not among the
-    given names. Where all values are strings and nulls `marks` is `images`.
+    `rows` are the ordinals of these texts. `others` are the ordinals of texts that match except for the name of a
+    column, which is not among the given names. If all values are strings and nulls, `marks` is `images`.
     """
 
     rows: Ints

@@ -26,7 +26,7 @@ _TYPE: Final = np.frombuffer(b'{"t":,"h":true,"h":false,"f":,"v":' + bytes(VECTO
 
 @compiled
 def after_members(data: Bytes, at: int, end: int, kind: int, may_be_empty: int) -> int:
-    """The offset after an object, or -1; `kind` says what its values are."""
+    """The offset after an object, or -1; `kind` is the kind of its values."""
     if at + 1 >= end or data[at] != _OPEN:
         return -1
     if may_be_empty and data[at + 1] == _CLOSE:

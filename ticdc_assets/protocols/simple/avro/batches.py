@@ -178,7 +178,8 @@ _Sets = dict[int, tuple[str, ...]]
 
 
 def _next_sets(slab: ByteSlab, messages: Ints, fields: _Fields, undecided: Ints) -> tuple[_Sets, Ints, Ints]:
-    """The columns of each group's first row that the reference can read, the rows from there on, and those first."""
+    """For each group, the columns of its first row that the reference decoder can read. Returns also the rows of the
+    groups from that row on, and that row of each group."""
     sets: _Sets = {}
     rest, first = [], []
     for group, places in groups(fields.group[undecided]):
@@ -264,7 +265,7 @@ def _parts_of(walk: _Walk, fields: _Fields, messages: Ints, sets: _Sets) -> Iter
 def _standing_at_images(
     every: AvroBatchReader, fields: _Fields, undecided: Ints, columns: Ints
 ) -> tuple[AvroBatchReader, Ints]:
-    """Those of the lanes whose row has so many columns, in front of its image, and their places.
+    """The undecided lanes whose row has the given number of `columns`, each positioned at its image, and their indices.
 
     This comes before anything is allocated for images: one wide row must not widen many small ones.
     """
@@ -283,13 +284,13 @@ def _standing_at_images(
 
 
 def _cells(columns: Ints) -> tuple[Cells, Ints]:
-    """Cells for images of so many columns, and where those of each begin."""
+    """Cells for images with these numbers of columns, and the index of the first cell of each image."""
     ends = np.cumsum(columns)
     return empty_cells(int(ends[-1]) if len(ends) else 0), ends - columns
 
 
 def _has_old(lanes: AvroBatchReader, op: Ints) -> Ints:
-    """The updates that have old values, now standing in front of them."""
+    """The updates that have old values. Their lanes are then positioned at these."""
     others = np.flatnonzero(op != _DELETE)
     some = lanes.select(others)
     has_old = some.small()
