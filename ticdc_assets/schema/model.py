@@ -140,12 +140,13 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A source table's columns in table order, indexes and partitioning. `inferred`: they are inferred from rows.
+    """A source table's columns in table order, indexes and partitioning. `inferred` is true if they are inferred from
+    rows.
 
-    `virtual_unknown` where the stream lists the columns without a statement: rows may lack any, since virtual columns
-    are not marked.
-    `named_key` are the key columns that the user configures; no statement changes them. `collation` is the default for
-    columns without one; None where no statement has it. `comment` is the source's COMMENT.
+    `virtual_unknown` is true if the stream lists the columns without a statement: rows may lack any, since virtual
+    columns are not marked. `named_key` are the key columns that the user configures; no statement changes them.
+    `collation` is the default for columns without one; None where no statement has it. `comment` is the source's
+    COMMENT.
     """
 
     schema: str

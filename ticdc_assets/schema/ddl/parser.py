@@ -97,7 +97,7 @@ __all__ = [
 def parse(query: str, default_schema: str, restored: bool | None = None) -> tuple[Statement, ...]:
     """The statements of a text; tables named without a schema are in `default_schema`, or in that of a USE before.
 
-    `restored` where TiCDC wrote the text (backslashes are then not escapes); None decides by its form.
+    `restored` is whether TiDB restored the text, so that backslashes are not escapes; None decides by its form.
     """
     statements: list[Statement] = []
     for cursor in statement_cursors(query, restored):
@@ -161,7 +161,7 @@ def _create_database(cursor: TokenCursor) -> Statement:
 
 
 def _read_database_options(cursor: TokenCursor) -> Collation:
-    """The collation; nothing else that is said of a database (SET TIFLASH REPLICA, READ ONLY) is about its tables."""
+    """The collation. The other options of a database (SET TIFLASH REPLICA, READ ONLY) do not affect its tables."""
     collation = read_table_options(cursor).collation
     while not cursor.done:
         cursor.take()

@@ -62,7 +62,7 @@ def exchanged_names(event: DdlEvent, statement: ddl.AlterTable) -> list[SourceNa
 
 
 def listed(names: Iterable[SourceName]) -> str:
-    """The names for an error message that says one of them is meant."""
+    """The names for an error message, of which one is meant."""
     return " or ".join(".".join(name) for name in names)
 
 

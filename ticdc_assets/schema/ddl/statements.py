@@ -1,4 +1,4 @@
-"""What a DDL statement says, as frozen values: `Statement`s, and the `Action`s of ALTER TABLE in their order."""
+"""The content of a DDL statement as frozen values: `Statement`s, and the `Action`s of ALTER TABLE in their order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partit
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column as defined.
+    """A column as a statement defines it. In its table, the type and the default may be different ones.
 
-    `primary` and `unique` where its definition makes it a key; `computed` says by what a row gets its value where
-    that is not the statement's text ("STORED", "AUTO_INCREMENT"); `collation` and `default` as written. The table that
-    it comes to may make the column's type and default others.
+    primary, unique: whether the definition makes the column a key.
+    computed: what gives rows their values, if it is not in the statement's text: "STORED" or "AUTO_INCREMENT".
+    collation, default: as written.
     """
 
     column: Column
@@ -168,7 +168,7 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """A new default collation of the table; `converts` where existing text columns take it too."""
+    """A new default collation of the table. `converts` is true if existing text columns get it too."""
 
     collation: Collation
     converts: bool = False
@@ -220,8 +220,7 @@ Action = (
 class CreateTable:
     """A new table; `like` names the table it copies instead of columns of its own.
 
-    `collation` is what columns take that name none; what these are depends on their database too, where it names none
-    either.
+    `collation` is that of columns without one. If it names none either, the collation of the database applies.
     """
 
     schema: str

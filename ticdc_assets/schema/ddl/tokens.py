@@ -140,7 +140,7 @@ def is_restored(text: str, restored: bool | None) -> bool:
 
 
 def tokens_of(text: str, restored: bool | None = None) -> Iterator[Token]:
-    """The tokens of a text; `restored` where TiDB restored it, None to decide by its form."""
+    """The tokens of a text. `restored` is whether TiDB restored it; None decides by its form."""
     if len(text) > TEXT_CHARS_MAX:
         raise syntax_fault(0, f"at most {TEXT_CHARS_MAX} characters", f"{len(text)} characters")
     return _scan(text, escapes=not is_restored(text, restored))

@@ -1,7 +1,7 @@
 """Source tables with their names, versions and stops.
 
-A *source table* is one table from its creation to its drop, under all its names. Its `versions` say which columns its
-rows have after which TSO, and what each statement did to the rows that existed (`effects`).
+A *source table* is one table from its creation to its drop, under all its names. Its `versions` have the columns of its
+rows after each TSO, and what each statement did to the rows that existed (`effects`).
 """
 
 from __future__ import annotations

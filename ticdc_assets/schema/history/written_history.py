@@ -1,7 +1,7 @@
 """The part of a source table's history on which written rows depend, as the changelog stores it.
 
 A statement may arrive after rows above its TSO were written. The history then differs from the one that these rows were
-written with. The difference says which rows have other columns, or belong to another source table.
+written with. The difference shows which rows have other columns, or belong to another source table.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class RangeRows:
 
 @dataclass(frozen=True, slots=True)
 class ListRows:
-    """The rows whose keys are one of `values` (None is NULL); where `others`, those whose keys are none of them."""
+    """The rows whose keys are among `values` (None is NULL). If `others` is true, the rows whose keys are not."""
 
     partition: str
     keys: tuple[PartitionedBy, ...]

@@ -24,7 +24,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name, same
 
 _REPEATED: Final = (
     "a RENAME came again, after its names had gone to other tables: rows that came again under them are of one of "
-    "these, and the stream does not say of which one."
+    "these, and the stream does not show of which one."
 )
 
 Parsed = tuple[DdlEvent, tuple[ddl.Statement, ...] | None]
@@ -42,7 +42,8 @@ def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, .
     """The renames of an event; none for a repeat that cannot be applied again, whose tables stop.
 
     After a rename of several names, each name is that of another table. After a rename of one name, another table may
-    have the old name while a table has the new one. The stream then does not say to which table a repeated row belongs.
+    have the old name while a table has the new one. The stream then does not show to which table a repeated row
+    belongs.
     """
     pairs = list(rename_pairs(event, statements))
     if not state.written.is_repeat(event):
@@ -72,7 +73,7 @@ def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceNam
         # A table of that name in the event's own database that is not a candidate must not be renamed.
         own = (event.schema, old[1])
         return names[0] if names else old if fold_name(*own) in state.live else own
-    reason = f"{listed(names)} is now {'.'.join(new)}: the stream does not say which one"
+    reason = f"{listed(names)} is now {'.'.join(new)}: the stream does not show which one"
     for builder in builders:
         state.stop(builder, event, reason)
     state.stop_subject(event, reason, rows_are_missing=True)

@@ -96,7 +96,7 @@ def _shape_of_create(
     if is_known and len({as_made(copy) for copy in copies}) == 1:
         return shape_of(copies[0])
     if copies:
-        why = "the stream does not say which one" if len(models) > 1 else "which has stopped"
+        why = "the stream does not show which one" if len(models) > 1 else "which has stopped"
         state.stop_subject(event, f"CREATE TABLE LIKE {listed(model.name for model in models)}: {why}")
         return None
     if event.after is None:
