@@ -54,7 +54,7 @@ class UnknownSchemaError(LookupError):
 
 
 class _BusyError(Exception):
-    """Raised if a retry may help; the argument says what was found."""
+    """Raised if a retry may help; the argument describes what was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def is_own(archive: Path) -> bool:
 
 
 def options_from(archive: Path) -> str:
-    """The options of a JVM that starts from the archive where it fits, and says nothing where it does not."""
+    """The options of a JVM that starts from the archive if it fits, and prints no message if it does not."""
     return f'-Xshare:auto "-XX:SharedArchiveFile={archive}" -XX:+VerifySharedSpaces -Xlog:cds=off -Xlog:class+path=off'
 
 

@@ -22,7 +22,7 @@ _CHECKSUM_BYTES: Final = 4
 
 
 def opened(file: BinaryIO, path: str) -> Any:
-    """The uncompressed bytes of an open file, as its name says; a context manager with `read` and `readinto`.
+    """The uncompressed bytes of an open file, whose name gives the codec; a context manager with `read` and `readinto`.
 
     Reading raises OSError or ArrowException where the bytes are damaged.
     """

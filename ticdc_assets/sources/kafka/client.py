@@ -299,7 +299,7 @@ class KafkaClient:
 
     def _ended(self, ends: dict[KafkaPartition, int], partition: KafkaPartition) -> None:
         del ends[partition]
-        if ends:  # the other partitions are read on
+        if ends:  # reading of the other partitions continues
             self._consumer.pause([_at(partition)])
 
     def _silent(self, what: str) -> SourceError:

@@ -79,8 +79,8 @@ class Causes:
 
     @property
     def cause(self) -> KafkaError | None:
-        """The newest error that says most: one with another cause than that no broker answers, else one that says why
-        a connection failed."""
+        """The most informative of the newest errors: one with another cause than that no broker answers, else one that
+        has the reason why a connection failed."""
         return max(reversed(self._found), key=_says, default=None)
 
     @property

@@ -48,9 +48,9 @@ class VersionFolder:
     """The folder of one version of one table.
 
     version_ts: the version's TSO, which is the folder's name.
-    state: what the cursor says of the folder.
-    relist: ignores what the cursor says of files with an earlier layout.
-    recognises_repeats: rows have what identifies repeats, so that a file may be read twice.
+    state: the folder in the cursor.
+    relist: whether the cursor's files of an earlier layout are listed again.
+    recognises_repeats: whether rows have what identifies repeats, so that a file may be read twice.
     notes: what a scan found that TiCDC does not write; a scan adds to them.
     """
 
