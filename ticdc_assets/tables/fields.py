@@ -37,7 +37,7 @@ class LakeField:
 
 @dataclass(frozen=True, slots=True)
 class LakeTable:
-    """The columns of a table, and its number of rows without deletes; None where its snapshot does not say it."""
+    """The columns of a table, and its number of rows without deletes; None where its snapshot does not have it."""
 
     fields: tuple[LakeField, ...]
     rows: int | None

@@ -117,8 +117,8 @@ class LandedPartition:
 class LandedOffsets:
     """The progress of all partitions, and the number of messages landed so far.
 
-    `topic_ids` are the cluster's ids of the topics, where it sends them. `faults` says of each topic that the last
-    landing could not read what is wrong with it.
+    `topic_ids` are the cluster's ids of the topics, where it sends them. `faults` has, by topic, why the last landing
+    could not read it.
     """
 
     partitions: Mapping[TopicPartition, LandedPartition] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """A catalog in an SQL database that parses a metadata file once.
 
-A run loads each of its tables several times to see whether another run has changed it. The database says where a
-table's metadata is; a metadata file never changes, so that one which was parsed before is not read again.
+A run loads each of its tables several times to see whether another run has changed it. The database has the place of a
+table's metadata file. Such a file never changes, so one that was parsed before is not read again.
 """
 
 from __future__ import annotations

@@ -59,8 +59,9 @@ class RowDelta:
 
 @dataclass(frozen=True, slots=True)
 class LiveDataFile:
-    """A data file of a snapshot. `is_plain` for Parquet of the table's present partition spec, with no deletes but at
-    most one deletion vector: a vector of another spec than its data file makes the table unreadable."""
+    """A data file of a snapshot. `is_plain` is true for Parquet of the table's present partition spec that has no
+    deletes except at most one deletion vector: a vector of another spec than its data file makes the table
+    unreadable."""
 
     uri: str
     rows: int

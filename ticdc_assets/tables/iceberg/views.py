@@ -24,7 +24,7 @@ OWNER: Final = "ticdc.changefeed"
 _NONE: Final = ("NoSuchViewException", "NoSuchNamespaceException")
 _TRIES_MAX: Final = 5
 _KEPT: Final = {"replace.drop-dialect.allowed": "true"}
-"""Else a text that somebody adds in another dialect stops all later ones."""
+"""Without it, Iceberg refuses every later text after somebody has added one in another dialect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class VersionSteps:
         leaving = {names[ids[0]] for uid, ids in known.items() if uid not in kept}
         identifiers = table.schema().identifier_field_names()
         if leaving & identifiers:
-            free.identify_by(sorted(identifiers - leaving))  # those that are to come are set with the columns' order
+            free.identify_by(sorted(identifiers - leaving))  # `_finish` sets the new ones
         for uid, ids in known.items():
             if uid not in kept and not names[ids[0]].endswith(_leaving(version)):
                 self._relax(free, table, ids[0])
