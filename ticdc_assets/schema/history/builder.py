@@ -12,9 +12,9 @@ from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, Sou
 class SourceTableBuilder:
     """One source table so far; `shape` is its current one.
 
-    is_whole: whether the stream has sent all its rows, since it was created or truncated in the stream. is_made:
-    whether a CREATE statement in the stream has all its columns. is_contained: whether a loaded dump has what the
-    stream sends of it.
+    is_whole: whether the stream has sent all its rows, since it was created or truncated in the stream.
+    is_made: whether a CREATE statement in the stream has all its columns.
+    is_contained: whether a loaded dump has what the stream sends of it.
     """
 
     id: str

@@ -49,7 +49,7 @@ class VersionFolder:
 
     version_ts: the version's TSO, which is the folder's name.
     state: the folder in the cursor.
-    relist: whether the cursor's files of an earlier layout are listed again.
+    relist: whether the layout has changed since the cursor, so that every folder is listed.
     recognises_repeats: whether rows have what identifies repeats, so that a file may be read twice.
     notes: what a scan found that TiCDC does not write; a scan adds to them.
     """

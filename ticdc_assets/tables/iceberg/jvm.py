@@ -231,10 +231,7 @@ class JvmTable:
         self.java.refresh()
         try:
             self.java.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
-        except (
-            Py4JJavaError,
-            IllegalArgumentException,
-        ) as error:  # which one tells whether it was seen before or in it
+        except (Py4JJavaError, IllegalArgumentException) as error:  # main has changed during the commit, or before it
             raise self.overtaken() from error
 
     def overtaken(self, found: str = "a newer one") -> StaleRunError:

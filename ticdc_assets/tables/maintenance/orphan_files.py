@@ -244,7 +244,7 @@ def _filesystem(io: Any, location: str) -> tuple[pafs.FileSystem, str]:
     if hasattr(io, "get_fs"):
         scheme, _, rest = location.partition("://")
         filesystem = io.get_fs(scheme, rest.partition("/")[0].rpartition("@")[2])
-        base = str(filesystem._strip_protocol(location)).rstrip("/")  # noqa: SLF001  fsspec's own way to say it
+        base = str(filesystem._strip_protocol(location)).rstrip("/")  # noqa: SLF001  fsspec has no public function for it
         return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), base
     raise _UnexpectedError(f"files of {type(io).__name__} cannot be listed")
 
