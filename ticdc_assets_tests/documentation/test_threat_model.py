@@ -13,6 +13,7 @@ from ticdc_assets.protocols import limits
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "ticdc_assets_tests"
+PACKAGE = Path(ticdc_assets.__file__).parent
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 LIMIT = re.compile(r"^\| `([\w.]+)\.(\w+)` \| (\d+) \|", re.MULTILINE)
 
@@ -28,9 +29,17 @@ def test_every_limit_of_the_decoders_is_on_the_page():
     assert named == {name for name in vars(limits) if name.isupper()}
 
 
-def test_every_file_that_the_page_names_is_there():
-    files = {path.name for path in (*Path(ticdc_assets.__file__).parent.rglob("*.py"), *TESTS.rglob("test_*.py"))}
-    named = set(re.findall(r"\b(\w+\.py)\b", PAGE))
+def test_every_file_and_folder_that_the_page_names_is_there():
+    named = set(re.findall(r"`([\w/*]+(?:\.py|/))`", PAGE))
 
     assert len(named) > 15
-    assert named <= files
+    assert [path for path in sorted(named) if not (PACKAGE / path).exists() and not (TESTS / path).exists()] == []
+
+
+def test_every_function_that_the_page_names_is_there():
+    named = set(re.findall(r"`((?:\w+\.)+[a-z_]+)`", PAGE)) - set(re.findall(r"`([\w.]+\.(?:py|yaml))`", PAGE))
+
+    assert len(named) > 2
+    for name in sorted(named):
+        module, _, function = name.rpartition(".")
+        assert callable(getattr(import_module(f"ticdc_assets.{module}"), function)), name
