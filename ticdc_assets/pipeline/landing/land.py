@@ -62,7 +62,7 @@ def unlanded_offsets(lake: Lake) -> int:
     """The number of offsets that a landing can take; 0 for other sources. Writes nothing.
 
     Raises:
-            SourceError: the cluster cannot be read, or a topic has a fault and the other topics have nothing new.
+        SourceError: the cluster cannot be read, or a topic has a fault and the other topics have nothing new.
     """
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
@@ -97,7 +97,7 @@ def land(
     nothing and leaves the rest to the next run. Requests of the driver wait for `retry_timeout_s` for errors to pass.
 
     Raises:
-            SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before.
+        SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before.
     """
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
@@ -107,11 +107,7 @@ def land(
     with KafkaClient(source, retry_timeout_s, reads_few=True) as client:
         pending = pending_offsets(client, source, landed, lake.changefeed.bad_input.skip_offsets)
         budget = LandingBudget.of(client, source, pending.ranges)
-    if (
-        not len(pending)
-        and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys()
-        and _sentences(pending.faults) == landed.faults
-    ):
+    if _is_recorded(pending, landed):
         return _report(LandingReport(faults=pending.faults, total=landed.messages), on_progress)
     hit(Failpoint.OFFSETS_FIXED)
     run_id = uuid.uuid4().hex
@@ -135,6 +131,15 @@ def land(
     done = sum(len(landed_range.done) for landed_range in kept)
     messages = sum(landed_range.messages for landed_range in kept)
     return _report(LandingReport(messages, len(pending) - done, faults, after.messages), on_progress)
+
+
+def _is_recorded(pending: PendingOffsets, landed: LandedOffsets) -> bool:
+    """Whether nothing is pending, and the table has all partitions and the present faults of topics."""
+    return (
+        not len(pending)
+        and {wanted.partition for wanted in pending.ranges} <= landed.partitions.keys()
+        and _sentences(pending.faults) == landed.faults
+    )
 
 
 def _created_again(

@@ -84,34 +84,47 @@ def rebuild_tables(
     if request.from_source:
         check_can_be_read_again(lake)
     record, history = recorded_history(lake)
-    chosen, at = chosen_tables(lake, history, record, request.tables, keyless=request.from_source), request.at
-    _check_tso(lake, at, chosen if request.tables else ())
+    chosen = chosen_tables(lake, history, record, request.tables, keyless=request.from_source)
+    _check_tso(lake, request.at, chosen if request.tables else ())
     lake.rename_mirrors(history, record)
     report = RebuildReport(uuid.uuid4().hex, record)
     for number, source_table in enumerate(chosen, start=1):
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
         on_progress(f"rebuilding {'.'.join(source_table.name)}{place}")
-        work = partial(_rebuilt, lake, jvm, source_table.id, at)
-        try:
-            if request.from_source:
-                again = partial(_changelog_read_again, lake, jvm, source_table.id, on_progress, request.day)
-                report.rebuilt[source_table.id] = _with_tries(again, report.run_id)
-            if not request.from_source or any(version.table.key for version in source_table.versions):
-                report.rebuilt[source_table.id] = _with_tries(work, report.run_id)
-        except NotMadeError as error:
-            report.rebuilt.pop(source_table.id, None)
-            report.errors[source_table.id] = str(error)
-        except Exception as error:
-            if interrupted_by(error):
-                raise
-            report.rebuilt.pop(source_table.id, None)
-            report.errors[source_table.id] = str(redacted_error(error))
+        _rebuild_one(lake, jvm, source_table, request, report, on_progress)
     report.errors |= _histories_anew(lake, jvm, request, report, on_progress)
     record, history = recorded_history(lake)
     mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
     bring_up_views(lake, jvm, history, on_progress)
     return report
+
+
+def _rebuild_one(
+    lake: Lake,
+    jvm: Callable[[], JvmCatalog],
+    source_table: SourceTable,
+    request: RebuildRequest,
+    report: RebuildReport,
+    on_progress: OnProgress,
+) -> None:
+    """Rebuild one table: from the source its changelog, then its mirror if it ever had a key. The report gets the
+    result or the error."""
+    try:
+        if request.from_source:
+            again = partial(_changelog_read_again, lake, jvm, source_table.id, on_progress, request.day)
+            report.rebuilt[source_table.id] = _with_tries(again, report.run_id)
+        if not request.from_source or any(version.table.key for version in source_table.versions):
+            work = partial(_rebuilt, lake, jvm, source_table.id, request.at)
+            report.rebuilt[source_table.id] = _with_tries(work, report.run_id)
+    except NotMadeError as error:
+        report.rebuilt.pop(source_table.id, None)
+        report.errors[source_table.id] = str(error)
+    except Exception as error:
+        if interrupted_by(error):
+            raise
+        report.rebuilt.pop(source_table.id, None)
+        report.errors[source_table.id] = str(redacted_error(error))
 
 
 def _histories_anew(
