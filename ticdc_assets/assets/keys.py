@@ -17,7 +17,8 @@ from ticdc_assets import names
 TAG: Final = "ticdc_assets/changefeed"
 CHANGELOG_ENDING: Final = "_changes"
 HISTORY_ENDING: Final = "_history"
-"""Dagster's graph shows the last part of a key only, and the tables of a source table stand side by side there."""
+"""Dagster's graph shows only the last part of a key, so the keys of a mirror, a changelog and a history need different
+last parts."""
 ENDINGS: Final = {"changelog": CHANGELOG_ENDING, "history": HISTORY_ENDING}
 _TAG_CHARS_MAX: Final = 63  # Dagster's limit for tag values
 

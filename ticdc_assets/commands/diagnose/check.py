@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
 
 _NOT_OF_A_LAKE: Final = frozenset({NO_LATE_ROWS, HAVE_ASSETS})
-"""Checks of what one run did, or of definitions that loaded earlier: there is nothing to judge here."""
+"""Checks of one run or of loaded definitions. This command has neither, so it cannot evaluate them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ class TooManyChangesError(Exception):
 
 
 def in_passes(one_pass: Callable[[int, int], Part]) -> Iterator[Part]:
-    """The results of `one_pass(bucket, buckets)`, which reads the keys of one of so many parts (`in_bucket`).
+    """The results of `one_pass(bucket, buckets)`, which reads the keys of part `bucket` of `buckets` parts
+    (`in_bucket`).
 
     A pass that raises TooManyChangesError is divided.
     """

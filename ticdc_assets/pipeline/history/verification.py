@@ -1,8 +1,8 @@
 """Mirrors against the upstream TiDB at the TSO of a record.
 
-TiDB is read through one connection, in ranges of at most so many rows: first counts and checksums, then, in ranges that
-differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the checksums, and again
-only for ranges that differ.
+TiDB is read through one connection, in ranges of a bounded number of rows: first counts and checksums, then, in ranges
+that differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the checksums, and
+again only for ranges that differ.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class LandingBudget:
         return min(self.offsets_left, max(1, int(_SHARE * self.bytes_left / self.bytes_per_offset)))
 
     def after(self, offsets: int, size_bytes: int) -> LandingBudget:
-        """The budget after a round that read so much; without offsets nothing more is read."""
+        """The budget after a round that read this many offsets and bytes. After a round without offsets, nothing more
+        is read."""
         if not offsets:
             return replace(self, offsets_left=0)
         return replace(

@@ -112,7 +112,7 @@ class _Loop:
                 if not self._stop.is_requested:
                     followed.keep_up()
             backoff.succeeded(began_s)
-        except KeyboardInterrupt:  # of a run in Dagster, which has handlers of its own
+        except KeyboardInterrupt:  # Dagster raises it: it handles the signals during its run
             self._stop.request()
         except (ConfigError, MachineError) as error:
             self._give_up(followed, error)

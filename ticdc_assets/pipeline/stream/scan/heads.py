@@ -21,7 +21,7 @@ THREADS_MAX: Final = 4
 def with_heads(batches: Iterable[MessageBatch], stream: StreamForm) -> Iterator[tuple[MessageBatch, RowHeaders | None]]:
     """Each batch, in order, with the headers of its rows; None where the protocol has no bulk decoder.
 
-    So many batches as there are threads are read ahead. A single batch needs no thread.
+    As many batches are read ahead as there are threads. A single batch needs no thread.
     """
     bulk = REGISTRY[stream.protocol].bulk
     if bulk is None:
