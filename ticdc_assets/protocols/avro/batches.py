@@ -49,7 +49,7 @@ class _Old:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to read all messages of one schema: each field, or the old values where they stand."""
+    """How to read all messages of one schema: each field in order; the record of old values is one of them."""
 
     writer: Writer
     reads: tuple[tuple[str, ReadVector | _Old], ...]

@@ -59,7 +59,8 @@ class CsvOptions:
 
     @property
     def null_may_be_text(self) -> bool:
-        """Whether a text can stand in the file as NULL does: without a quote, if the text of NULL needs no escape."""
+        """Whether a text can be written in the same way as NULL: it can without a quote, if the text of NULL needs no
+        escape."""
         if self.quote:
             return False
         try:

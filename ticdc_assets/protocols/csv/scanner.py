@@ -39,8 +39,9 @@ def scan(
 ) -> tuple[int, int]:
     """The number of consecutive whole records, at most `len(places)`, and why it ends: FULL, CUT or OTHER_FORM.
 
-    Record n is then `data[bounds[n]:bounds[n + 1]]`, and `places[n, field]` its fields, as many in each. `quote` is a
-    byte, or NO_QUOTE; then a backslash may stand before n, r, itself and the delimiter's characters.
+    Record n is then `data[bounds[n]:bounds[n + 1]]`, and `places[n, field]` its fields. All records have the same
+    number of fields. `quote` is a byte, or NO_QUOTE; then a backslash may stand before n, r, itself and the delimiter's
+    characters.
     """
     bounds[0] = begin
     for row in range(places.shape[0]):

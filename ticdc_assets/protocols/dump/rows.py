@@ -278,7 +278,8 @@ def _is_bytes(column: Column) -> bool:
 
 
 def _room(data: Bytes, begin: int, width: int) -> tuple[Places, Ints]:
-    """Room for the rows of a block: each field has at least its separator."""
+    """Empty arrays that are large enough for the rows of a block: each field takes at least the byte of its
+    separator."""
     rows_max = max(1, min(_FIELDS_MAX // width, (len(data) - begin) // width + 1))
     return np.empty((rows_max, width, 2), np.int32), np.empty(rows_max + 1, np.int64)
 

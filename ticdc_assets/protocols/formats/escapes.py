@@ -55,7 +55,7 @@ def _unescape(
     data: Bytes, offsets: Ints, codes: Bytes, hexes: Bytes, lengths: Bytes, filled: Bytes, places: Places
 ) -> int:
     """The number of bytes in `filled`, or _BAD; `places` are where each value begins there. An escape is longer than
-    what it stands for. Up to VECTOR bytes after the end are overwritten."""
+    the bytes that it encodes. Up to VECTOR bytes after the end are overwritten."""
     place = 0
     for value in range(len(offsets) - 1):
         places[value] = place

@@ -194,7 +194,7 @@ def zigzag(raw: Words) -> Ints:
 
 
 def groups(keys: Ints) -> Iterable[tuple[int, Ints]]:
-    """Each different key with the ascending places where it stands."""
+    """Each distinct key with the ascending indices at which it occurs."""
     if not len(keys):
         return
     order = np.argsort(keys, kind="stable")

@@ -24,7 +24,7 @@ _UPPER_HALF_MAX: Final = 10**DECIMAL_DIGITS_MAX >> 64
 
 @dataclass(frozen=True, slots=True)
 class BuiltColumn:
-    """An array, and the rows whose bytes turned out not to be text; they are null in it."""
+    """An array, and a mask of the rows whose bytes are not text; these rows are null in the array."""
 
     array: pa.Array
     rows: Mask | None = None

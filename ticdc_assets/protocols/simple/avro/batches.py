@@ -206,7 +206,7 @@ def _columns(body: bytes) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """The undecided rows that have as many columns as their group's set, walked through to their ends.
+    """The undecided rows that have as many columns as their group's set, read up to their ends.
 
     `places` are those of all lanes. `wire` holds their images from `base` on, `before` those of old values from
     `old_base` on, which is -1 where there are none. `decided` are the rows that have just the columns of the set.
