@@ -84,7 +84,7 @@ def forget_dead_session() -> None:
         held = _SESSIONS.get(os.getpid())
         if held is not None and not is_alive():
             del _SESSIONS[os.getpid()]
-            with suppress(Exception):  # whatever it would ask of Java fails; what it holds in Python is released
+            with suppress(Exception):  # its calls to Java fail; its objects in Python are released
                 held[1].stop()
             forget_jvm()
 

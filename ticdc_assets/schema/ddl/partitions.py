@@ -62,7 +62,7 @@ def _read_expression(cursor: TokenCursor) -> tuple[tuple[str, ...], str | None]:
 
 
 def _only_column(cursor: TokenCursor) -> str | None:
-    """The column, where the parentheses hold nothing else, perhaps in more of them."""
+    """The column, if the parentheses, which may be nested, have nothing else."""
     depth = 0
     while cursor.accept_symbol("("):
         depth += 1

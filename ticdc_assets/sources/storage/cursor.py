@@ -36,7 +36,7 @@ class VersionState:
     """An open version folder. `over` has the closed dates for each partition ("" without partitions).
 
     `seen` has the last file up to which a run has read all files, some of them only in part, if it is beyond `done`.
-    `named` has the number in an index where files behind that one were read.
+    `named` has the number in the index, if files after that number were read.
     """
 
     done: Mapping[Place, Done] = field(default_factory=dict)

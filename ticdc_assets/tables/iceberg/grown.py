@@ -92,8 +92,8 @@ def is_scattered(table: Table, files_max: int) -> bool:
 def merge_files(table: Table, tx: Transaction, files_max: int) -> None:
     """In one commit, rewrite the small files of the table as one, and forget old snapshots.
 
-    Files are merged in levels, so that a row is rewritten once for each level and not again and again: of those with at
-    most `files_max` rows there are then at most so many, of those with at most its square, and so on.
+    Files are merged in levels, so that a row is rewritten at most once for each level. The files of level n have at
+    most `files_max` to the power of n rows; up to level n there are at most n times `files_max` files.
     """
     tasks = list(table.scan().plan_files())
     for level in range(1, _LEVELS + 1):

@@ -314,7 +314,7 @@ class JvmTable:
             for key, value in summary.items():
                 append = append.set(key, value)
             append.commit()
-        # The transaction's own commit would do all of it again on whatever another run has made of the table.
+        # The transaction's own commit would apply all changes again on top of another run's commit.
         fresh = transaction.currentMetadata()
         self.commit(base, fresh, None if summary is None else fresh.currentSnapshot().snapshotId())
 

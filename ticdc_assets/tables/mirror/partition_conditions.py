@@ -71,8 +71,8 @@ def _below(keys: tuple[PartitionedBy, ...], bound: tuple[str | None, ...], zone:
     if text is None:
         return "true"
     limit = _bound(key, text, zone)
-    # A blank is below every character but the control characters: only these have longer texts come below their own
-    # beginning. Else the column is compared as it is, so that files are left out by their bounds.
+    # A blank is below every character except the control characters, so only with these a longer text can be below its
+    # own beginning. Otherwise the column is compared without rtrim, so that Iceberg skips files by their bounds.
     compared = f"rtrim({expression})" if _is_padded(key) and min(text, default=" ") < " " else expression
     below = f"{expression} IS NULL OR {compared} < {limit}"
     if not rest[0]:

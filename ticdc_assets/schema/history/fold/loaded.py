@@ -62,7 +62,8 @@ def _begin(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> N
 
 
 def _end(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> None:
-    """End the table that has the name in the stream; where the stream shows none, one of the dump's columns."""
+    """End the table that has the name in the stream. If the stream has none, a table with the columns of the dump is
+    added and ended."""
     if not state.was_used(name):
         state.add(name, shape, 0, 0)
     builder = state.live.get(fold_name(*name))
