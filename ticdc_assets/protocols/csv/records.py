@@ -123,7 +123,7 @@ def _bare_end(data: bytes, at: int, options: CsvOptions) -> int:
 @lru_cache(maxsize=64)
 def _ends_of_bare(options: CsvOptions) -> re.Pattern[bytes]:
     """The pattern of what ends a field without quotes. It is searched, not repeated up to there: Python before 3.11.5
-    matches possessive repeats wrongly that begin with a lookahead, and other repeats take memory for each character."""
+    has a fault in possessive repeats that begin with a lookahead, and other repeats take memory for each character."""
     stops = [options.delimiter.encode(), *options.line_ends(), b"\r", b"\n"]
     if options.quote:
         stops.append(options.quote.encode())

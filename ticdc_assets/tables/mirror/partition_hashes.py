@@ -32,8 +32,8 @@ def is_padded(column: Column) -> bool:
 def hash_condition(rows: HashRows) -> str:
     """Whether a row is in the partition."""
     value = whole_number(rows.expression)
-    # TiDB reads the 64 bits of an unsigned number as a signed one. This is not written as CASE: for a number that cannot
-    # be that large, Spark would make a condition of it that it cannot pass to Iceberg.
+    # TiDB reads the 64 bits of an unsigned number as a signed one. This is not written as CASE: for a number that
+    # cannot be that large, Spark would make a condition of it that it cannot pass to Iceberg.
     signed = f"pmod({value} + {_number(1 << 63)}, {_number(1 << 64)}) - {_number(1 << 63)}"
     return f"coalesce(abs(({signed}) % {_number(rows.count)}), {_number(0)}) = {_number(rows.place)}"
 
