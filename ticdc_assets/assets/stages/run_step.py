@@ -15,7 +15,12 @@ StageWork = Callable[[dg.AssetExecutionContext, Feed, ChangefeedRun], Results]
 def run_step(
     feed: Feed, op: str, specs: Sequence[dg.AssetSpec], work: StageWork, can_subset: bool = True
 ) -> dg.AssetsDefinition:
-    """The assets that one op materializes, in the changefeed's pool."""
+    """The assets that one op materializes, in the changefeed's pool.
+
+    Args:
+        work: yields the results of the step.
+        can_subset: whether a run may select only some of the assets.
+    """
 
     @dg.multi_asset(
         name=op, specs=specs, can_subset=can_subset, pool=feed.names.pool, required_resource_keys={feed.names.resource}

@@ -39,6 +39,10 @@ def pending_offsets(
 ) -> PendingOffsets:
     """The offsets that are in the topics and not in the table. A topic with a fault leaves the others as they are.
 
+    Args:
+        landed: the offsets of earlier landings.
+        skip_offsets: offsets that may be missing.
+
     Raises:
         SourceError: the cluster cannot be read, or a topic has a fault and nothing was landed before: a start that the
             config asks for is then not forgotten.

@@ -86,7 +86,8 @@ def listing(root: Root, path: str) -> list[Entry]:
 
 
 def looks_like_data(root: Root, path: str, entries: list[Entry], levels: int = 2) -> bool:
-    """Whether a folder has data files, directly or in folders by partition and date."""
+    """Whether a folder with these entries has data files, directly or up to `levels` folders by partition and date
+    below it."""
     if any(data_name(e.name) and not e.is_dir for e in entries):
         return True
     folders = [e.name for e in entries if e.is_dir]

@@ -33,7 +33,13 @@ def rows_that_came(source: str, changelog: Table, ts: int, columns: Mapping[str,
 
 
 def moved_rows(went: str, went_where: str, came: str, came_where: str, names: Sequence[tuple[str, str]]) -> str:
-    """A query for the changes of one table, from both mirrors; `names` are (its name, the other's name) by column."""
+    """A query for the changes of one table, from both mirrors.
+
+    Args:
+        went, went_where: the mirror whose rows left the table, and the condition of these rows.
+        came, came_where: the mirror whose rows arrived in the table, and the condition of these rows.
+        names: for each column, its names in `went` and in `came`.
+    """
     return (
         f"{_changes('D', WENT_SEQ, went, went_where, [own for own, _ in names])} "
         f"UNION ALL {_changes('I', CAME_SEQ, came, came_where, [other for _, other in names])}"

@@ -74,7 +74,10 @@ class SchemaStep:
 
 
 def change_column(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:
-    """Rename and retype a column, which now has this name and type, to those of `column`, in two steps."""
+    """Rename and retype a column, which now has the name `name` and the type `arrow`, to those of `column`.
+
+    The step `free` moves it away from its name, and the later step `take` gives it the new one.
+    """
     if arrow != column.type:
         free.retype(name, column)
     if name != column.name:

@@ -55,10 +55,14 @@ class JvmViews:
     def put(
         self, identifier: Identifier, shown: ShownSnapshot, owner: str, location: str | None, is_ours: bool
     ) -> str | None:
-        """Make the view, or replace its text; the URI of its metadata file.
+        """Make the view, or replace its text.
 
         Args:
+            location: the folder of its metadata; None where the catalog chooses it.
             is_ours: whether the changefeed `owner` is known to have made it.
+
+        Returns:
+            The URI of its metadata file; None where the catalog does not give it.
 
         Raises:
             ConfigError: the name is that of a table or of another's view, or the catalog has no views.

@@ -82,7 +82,12 @@ def plan(
     live: Sequence[LiveDataFile],
     cores: int,
 ) -> MergePlan | None:
-    """The tasks for a segment of a mirror whose present files are `live`; None where Spark must merge it."""
+    """The tasks of the workers that merge a segment into a mirror; None if Spark must merge it.
+
+    Args:
+        live: the data files of the mirror's current snapshot.
+        cores: the largest number of tasks.
+    """
     if not all(file.is_plain for file in live) or sum(file.rows for file in live) > LIVE_ROWS_MAX:
         return None
     rows = sum(file.rows for file in segment.files)

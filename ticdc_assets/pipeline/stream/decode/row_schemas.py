@@ -145,8 +145,10 @@ def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ())
 
 
 def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: TableName) -> str | None:
-    """A column of the table that whole rows lack, though the changefeed does not leave it out. None where rows may lack
-    columns: in a table that the stream lists without saying which columns are virtual."""
+    """A column of the table that whole rows with the columns `sent` lack, though the changefeed does not leave it out.
+
+    None also for a table whose columns the stream lists without marking the virtual ones: its rows may lack columns.
+    """
     if table.virtual_unknown:
         return None
     there = {name.lower() for name in sent}

@@ -176,8 +176,14 @@ class Ledger:
         *,
         in_order: bool,
     ) -> Iterator[CaptureFault]:
-        """The faults that stop partitions. `in_order` is true if nothing but the order of messages shows which came
-        first."""
+        """The faults that stop partitions.
+
+        Args:
+            cursor: the consumed offsets.
+            rules: the offsets that the config allows to be missing.
+            differing: the result of `differing`.
+            in_order: whether nothing but the order of messages shows which came first.
+        """
         for partition, found in sorted(self._partitions.items()):
             consumed = cursor.offsets.get(partition, 0)
             if found.other is not None:

@@ -94,7 +94,16 @@ class AvroScan:
         return replace(event, schema=table.schema, table=table.table, commit_ts=commit_ts)
 
     def row(self, table: AvroTable, sent_ts: int | None, only_key: bool, key: bytes | None, ordinal: int) -> int | None:
-        """Add a change of a table. Returns its own or its assigned commit_ts."""
+        """Add a change of a table.
+
+        Args:
+            sent_ts: the commit_ts in the message; None where it has none.
+            only_key: whether the change is a delete that has only its key.
+            key: the key of the message.
+
+        Returns:
+            The commit_ts in the message, else the one that is assigned to a delete; None for other rows without one.
+        """
         commit_ts = sent_ts
         if commit_ts is not None:
             self.newest = max(self.newest, commit_ts)

@@ -63,7 +63,11 @@ def positioned_row(scan: StreamScan, row: RowEvent, message: Message) -> int:
 def first_row(
     scan: StreamScan, stream: StreamForm, row: RowEvent, message: Message, ordinal: int, given: int | None = None
 ) -> None:
-    """Record the time of a table's first row (`given` where the row has none), and the columns inferred from it."""
+    """Record the time of a table's first row, and the columns inferred from it.
+
+    Args:
+        given: the commit_ts of a row whose message has none.
+    """
     name = fold_name(row.schema, row.table)
     ts = ordinal + 1 if stream.dating is VersionClock.POSITION else row.commit_ts if given is None else given
     if ts is None:
@@ -98,7 +102,7 @@ def avro_schema(
 def infer_from_schema(
     scan: StreamScan, stream: StreamForm, event: DdlEvent | None, schema: str, table: str, commit_ts: int | None
 ) -> None:
-    """Record the schema of a row as inferred from this row."""
+    """Record the schema `event` that an Avro message has, as the columns of a table from a row at `commit_ts` on."""
     name, ts = fold_name(schema, table), commit_ts or 0
     if event is not None and stream.dating is not VersionClock.POSITION and not scan.tables.is_inferred(name, ts):
         scan.tables.inferred[name] = replace(event, commit_ts=max(0, ts - 1), hints=replace(event.hints, version=None))
