@@ -96,7 +96,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
     **_options(Decision.HONOURED, "The registry that Avro messages are read with.", "sink.schema-registry"),
     **_options(
         Decision.HONOURED,
-        "Taken for a `kafka://` sink URI where `source.kafka` does not say otherwise.",
+        "Used to log in to Kafka. `source.kafka` overrides it.",
         *_below(_KAFKA, "sasl-user sasl-password sasl-mechanism enable-tls"),
     ),
     **_options(
