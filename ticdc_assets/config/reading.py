@@ -92,7 +92,8 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe types; mappings have the lines of their keys and refuse repeated keys."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """As the base class. Raises ConfigError with the line of a scalar that has the form of another type only."""
+        """Construct a value like the base class. Raises ConfigError with the line of a scalar that has the form of
+        another type only."""
         try:
             return super().construct_object(node, deep=deep)
         except ValueError:

@@ -51,7 +51,7 @@ CONTROL_TABLES: Final = (
     "closed_folders",
 )
 AGE_MAX: Final = 36_500
-"""In hours or days; a larger value is taken as a mistake."""
+"""The largest age, in hours or days. A larger value is refused as a mistake."""
 
 
 @dataclass(frozen=True, slots=True)

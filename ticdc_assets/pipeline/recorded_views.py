@@ -42,7 +42,7 @@ REPLACED_KEPT: Final = timedelta(minutes=10)
 """How long the metadata file of an earlier text stays for a reader that has just asked for its name."""
 
 _NOT_MADE: Final = 0
-"""In place of the snapshot of a view that is about to be made."""
+"""The snapshot of a view that is not made yet."""
 
 _WITH_FILES: Final = ("sql", "hive")
 """The types of catalogs whose clients write the metadata files of views."""

@@ -227,7 +227,7 @@ def _selected(pending: Pending, only: Collection[str] | None) -> Pending:
 def _findings(
     history: History, reports: Sequence[TaskReport], published: Mapping[str, Published]
 ) -> dict[str, Findings]:
-    """By source table; a name that several tables had counts for the last of them."""
+    """The findings by source table. A name that several tables had counts for the last of them."""
     found: dict[str, Findings] = {i: Findings(repeats=changelog.repeats) for i, changelog in published.items()}
     for file in (file for report in reports for file in report.files):
         tables = history.ever_called(*file.name)

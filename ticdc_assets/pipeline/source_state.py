@@ -1,4 +1,4 @@
-"""What a sensor asks a source: whether it has new input. Cheap, and without a JVM."""
+"""The state of a source for a sensor: whether it has new input. It is cheap to find and needs no JVM."""
 
 from __future__ import annotations
 

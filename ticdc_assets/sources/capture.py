@@ -67,7 +67,8 @@ class MessagePosition(NamedTuple):
 START: Final = MessagePosition()
 
 BinaryRecord = tuple[int, int, int, bytes | None, bytes | None]
-"""Of a record in a binary file: its first byte in the file, its offset, time in milliseconds, key and value."""
+"""A record of a binary file: its first byte in the file, its offset, its time in milliseconds, its key and its
+value."""
 
 
 def messages(path: Path, start: MessagePosition = START) -> Iterator[Message]:

@@ -180,7 +180,7 @@ def _cut(data: Bytes, table: Ints, size_bytes_max: int) -> tuple[int, int]:
 
 @compiled
 def _copy(data: Bytes, starts: Ints, offsets: npt.NDArray[np.int32], filled: Bytes) -> None:
-    """Up to VECTOR bytes after the end of a byte string are overwritten."""
+    """Copy each byte string into `filled`. Up to VECTOR bytes after its end are overwritten."""
     for number in range(len(starts)):
         at, place, end = starts[number], int(offsets[number]), int(offsets[number + 1])
         while place < end and at + VECTOR <= len(data):

@@ -30,7 +30,7 @@ DESCRIPTIONS: Final = {
     layout.VALID_TO_TIME: "The time of `_ticdc_valid_to`, with millisecond precision, in UTC.",
     layout.IS_CURRENT: "Whether the table still has the row.",
 }
-"""Of the columns that this project adds."""
+"""The descriptions of the columns that this project adds."""
 
 _MEMBERS_MAX: Final = 100
 """A struct with more members is shown without them."""

@@ -297,7 +297,7 @@ OPTIONS: Final[Mapping[str, TicdcOption]] = {
         "sink.outbox",
     ),
 }
-"""By path. The path of a section stands for everything below it."""
+"""The options by path. The path of a section covers everything below it."""
 
 SECTIONS: Final = frozenset(name[:end] for name in OPTIONS for end, character in enumerate(name) if character == ".")
 """Paths of sections that contain options."""
@@ -346,4 +346,4 @@ PARAMETERS: Final[Mapping[str, TicdcOption]] = {
         "use-accelerate-endpoint",
     ),
 }
-"""By name, as in a sink URI."""
+"""The parameters of a sink URI by name."""

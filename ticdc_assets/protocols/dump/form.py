@@ -13,7 +13,7 @@ _LINE_ENDS: Final = frozenset("\r\n")
 Binary = Literal["raw", "hex", "base64"]
 
 DIALECTS: Final[dict[str, Binary]] = {"default": "raw", "snowflake": "hex", "redshift": "hex", "bigquery": "base64"}
-"""By Dumpling's `--csv-output-dialect`: how CSV files have binary values."""
+"""The form of binary values in CSV files, by Dumpling's `--csv-output-dialect`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,13 @@ class Escapes:
 
 
 JSON_ESCAPES: Final = Escapes(_BACKSLASH, _JSON)
-"""As JSON has them."""
+"""The escapes of JSON strings."""
 BACKSLASHES: Final = Escapes(_BACKSLASH, _LINE_ENDS)
-"""A backslash before n or r, which mean line ends, or before what means itself."""
+"""The escapes of texts without quotes: a backslash before n or r, which mean line ends, or before a character that
+means itself."""
 MYSQL_ESCAPES: Final = Escapes(_BACKSLASH, _MYSQL)
-"""As MySQL's string literals have them: a backslash before 0, b, n, r, t or Z, or before what means itself."""
+"""The escapes of MySQL's string literals: a backslash before 0, b, n, r, t or Z, or before a character that means
+itself."""
 
 
 def columns_of(

@@ -50,7 +50,7 @@ FLOAT_PATTERN: Final = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 DECIMAL_PATTERN: Final = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 
 NUMBER: Final = re.compile(r"[+-]?(?:[0-9]|\.[0-9])[0-9.eE+-]*")
-"""What a number of any type may be written as."""
+"""The form of a number of any type."""
 
 _INTEGER: Final = re.compile(r"(-?)0*([0-9]{1,20})")
 _FLOAT: Final = re.compile(FLOAT_PATTERN)

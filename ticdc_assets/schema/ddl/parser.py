@@ -260,7 +260,8 @@ def _recover(cursor: TokenCursor, schema: str) -> Statement:
 
 
 def _flashback(cursor: TokenCursor, schema: str) -> Statement:
-    """Only FLASHBACK TABLE of a dropped table: back to a time, or a whole database, rows change without events."""
+    """Read FLASHBACK TABLE of a dropped table. A flashback to a time or of a database is refused: it changes rows
+    without events."""
     cursor.expect("TABLE")
     table = cursor.table_name(schema)
     new_name = None

@@ -13,7 +13,7 @@ PendingStatement = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]
 
 @dataclass(slots=True)
 class PendingStatements:
-    """By name, without regard to case."""
+    """The pending statements and stops by name, without regard to case."""
 
     _statements: dict[SourceName, list[PendingStatement]] = field(default_factory=dict)
     _stops: dict[SourceName, Stop] = field(default_factory=dict)

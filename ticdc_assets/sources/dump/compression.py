@@ -15,7 +15,7 @@ from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.filesystem import Root
 
 SUFFIXES: Final[dict[str, str | None]] = {"": None, ".gz": "gzip", ".zst": "zstd", ".snappy": "snappy"}
-"""By the end of a file's name: the codec."""
+"""The codec by the end of a file's name."""
 
 _STREAM_IDENTIFIER, _COMPRESSED, _UNCOMPRESSED, _FIRST_SKIPPABLE = 0xFF, 0x00, 0x01, 0x80
 _CHECKSUM_BYTES: Final = 4

@@ -176,7 +176,8 @@ class _Reader:
             self._found.problem(message.where, error.expected, error.found, error.advice)
 
     def _framed_only(self, message: Message) -> None:
-        """Without the registry's schemas: count by topic instead of table, and only whether there is a value."""
+        """Count a message without the schemas of the registry: by topic instead of table, and only by whether it has a
+        value."""
         confluent_avro.schema_ids(message.key, message.value, message.where)
         counts = self._found.table("", message.topic).counts
         if message.value:

@@ -28,5 +28,5 @@ class MessageOrigin:
 
     @property
     def kind(self) -> str:
-        """What the report calls it."""
+        """The kind of source in the report."""
         return "kafka" if self.folder is None else "capture"

@@ -57,7 +57,8 @@ class WatermarkRecord:
 
 
 RecordPosition = tuple[str, int]
-"""Of a quarantined record: `path` and `line`, which are `topic/partition` and the offset for a message."""
+"""The position of a quarantined record: its `path` and `line`, which are `topic/partition` and the offset for a
+message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,4 +77,4 @@ _RULES: Final[dict[Kind, _Rule]] = {
     Kind.TIMESTAMP: conversion_times.to_timestamp,
     Kind.TIME: conversion_times.to_time,
 }
-"""By the new type. A VECTOR has no conversion: TiDB has none either."""
+"""The conversions by the new type. A VECTOR has none, as in TiDB."""

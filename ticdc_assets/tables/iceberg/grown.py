@@ -90,7 +90,7 @@ def is_scattered(table: Table, files_max: int) -> bool:
 
 
 def merge_files(table: Table, tx: Transaction, files_max: int) -> None:
-    """In one commit, rewrite the small files of the table as one, and forget old snapshots.
+    """Rewrite the small files of the table as one and remove old snapshots, in one commit.
 
     Files are merged in levels, so that a row is rewritten at most once for each level. The files of level n have at
     most `files_max` to the power of n rows; up to level n there are at most n times `files_max` files.

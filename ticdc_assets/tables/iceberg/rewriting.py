@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SMALL_BYTES: Final = 8 << 20
 """A larger file is left as it is."""
 TOGETHER_BYTES: Final = 64 << 20
-"""Of the files that become one."""
+"""The largest total size of the files that become one."""
 
 
 @dataclass(frozen=True, slots=True)

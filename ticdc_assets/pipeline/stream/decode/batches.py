@@ -158,7 +158,8 @@ def _by_delete(task: MessageTask, ordinals: Ints, timeline: Timeline) -> Ints:
 
 
 def _by_millisecond(table: TableRows, after: Ints) -> Ints:
-    """As the reference decoder, except for rows in the millisecond of a statement: those need the reference decoder."""
+    """The schema period of each row by the millisecond of its commit, -1 for rows in the millisecond of a statement:
+    the reference decoder decides these."""
     if table.rows.commit_ms.null_count:
         return np.full(len(table), -1)
     ms = np.asarray(table.rows.commit_ms.to_numpy(), np.int64)

@@ -113,7 +113,7 @@ def _repeats(every: Sequence[TypedChanges], key: tuple[str, ...], ts: Ints, orde
 
 
 def _taken(every: Sequence[TypedChanges], rows: Ints) -> list[TypedChanges]:
-    """These of all rows, in this order."""
+    """The rows at these indices of all rows, in this order."""
     count = sum(map(len, every))
     if len(rows) == count and (rows == np.arange(count)).all():
         return list(every)

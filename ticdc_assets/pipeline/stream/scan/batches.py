@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.capture import Message
 
 INFERENCES_MAX: Final = 4
-"""From how many rows of a table, the earliest ones, columns are inferred in each batch."""
+"""The number of rows of a table, the earliest ones of a batch, from which columns are inferred."""
 
 _NO_ROW: Final = -1
 _DATED: Final = np.dtype((np.int64, 2))
@@ -196,6 +196,6 @@ def _add_maxima(scan: StreamScan, partition: TopicPartition, batch: MessageBatch
 
 
 def _grows(ts: Ints, newest: int) -> npt.NDArray[np.bool_]:
-    """Where a number is larger than all before it and than `newest`."""
+    """A mask of the numbers that are larger than all before them and than `newest`."""
     before = np.maximum.accumulate(np.concatenate(([newest], ts)))[:-1]
     return np.asarray(ts > before)

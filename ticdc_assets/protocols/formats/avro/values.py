@@ -47,7 +47,7 @@ def read_int(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_null(_data: bytes, at: int) -> tuple[None, int]:
-    """None, in no bytes."""
+    """None, which takes no bytes."""
     return None, at
 
 

@@ -37,7 +37,8 @@ class JsonColumnNames:
         return JsonColumnNames(every, tuple((name, place) for name, place in plain if b"\\" not in name))
 
     def extended_by(self, begins: Iterable[bytes]) -> JsonColumnNames | None:
-        """With the spelling, one with escapes, of a name that begins at one of these; None where all mean no column."""
+        """These names with one more spelling, which has escapes: that of the first of these texts that begins with the
+        name of a column. None if none does."""
         return next((more for begin in begins if (more := self._extended_by(begin)) is not None), None)
 
     def _extended_by(self, begin: bytes) -> JsonColumnNames | None:
@@ -89,7 +90,7 @@ class Noted:
         return self.marks is not self.images
 
     def take(self, which: Ints) -> Noted:
-        """Only these of the texts."""
+        """The results of the texts at these indices."""
         images = np.take(self.images, which, axis=1)
         marks = images if not self.has_marks else np.take(self.marks, which, axis=1)
         return Noted(self.rows[which], self.others, self.numbers[which], self.strings[which], images, marks)
