@@ -20,8 +20,8 @@ _BRACE: Final = ord("{")
 
 @compiled
 def count_frames(data: Bytes, starts: Ints, ends: Ints, counts: Ints) -> None:
-    """Count the frames of each message `data[starts[n]:ends[n]]`. The count is 0 if the message is not frames to its last
-    byte, or has more than FRAMES_MAX."""
+    """Count the frames of each message `data[starts[n]:ends[n]]`. The count is 0 if the message does not consist of
+    frames to its last byte, or has more than FRAMES_MAX."""
     for message in range(len(starts)):
         at, count = starts[message], 0
         while 0 <= at < ends[message] and count <= FRAMES_MAX:
