@@ -214,7 +214,7 @@ def _upstream(section: Section, sink: SinkOptions, base: Path) -> Upstream | Non
     if upstream is not None and sink.dispatch.renames_tables:
         expected = "a changefeed without target-schema and target-table in sink.dispatchers"
         advice = "Use claim-check for large messages: TiDB has the tables under other names than the stream."
-        section.problem("upstream", expected, "one with", advice)
+        section.problem("upstream", expected, "one that has them", advice)
     return upstream
 
 

@@ -183,8 +183,8 @@ def test_a_key_that_is_not_known_gives_a_warning(uri: str, config: dict[str, Any
 INTRODUCTION = """\
 # Options of TiCDC
 
-What becomes of each option that a changefeed was given, in its configuration or its sink URI. Tests walk every one of
-them. An option that is not listed gives a warning, and is read as if it did not change the stream.
+How each option of a changefeed, in its configuration or its sink URI, is handled. A test gives each of them to the
+config reader. An option that is not listed gives a warning, and is read as if it did not change the stream.
 """
 
 

@@ -36,7 +36,7 @@ def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -
     if sum((options.at is not None, options.lists, options.release is not None)) != 1 or (
         options.pin and options.at is None
     ):
-        found = "none or several of them" if options.at is None else "others with it"
+        found = "none or several of them" if options.at is None else "another option with it"
         advice = "Give --at TSO, with --pin NAME to keep it; or --list; or --release NAME."
         raise ConfigError("snapshot", "one of --at, --list and --release", found, advice)
     terminal, lake = Terminal(), Lake(read_only_config(config), changefeed)
