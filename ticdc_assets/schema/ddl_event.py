@@ -10,7 +10,7 @@ from ticdc_assets.schema.model import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class DdlHints:
-    """What a message says of a table apart from the statement and its schemas; None where it is absent.
+    """What a message has of a table apart from the statement and its schemas; None where it is absent.
 
     old_name: the names of database and table before a RENAME.
     version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.
