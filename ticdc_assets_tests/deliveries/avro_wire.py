@@ -60,8 +60,11 @@ class Avro:
         return None
 
 
+_KINDS = {"INT": ("INT", "int"), "FLOAT": ("FLOAT", "float"), "DOUBLE": ("DOUBLE", "double")}
+
+
 def _field(of: Column) -> dict[str, Any]:
-    kind = column("INT", "int") if of.type == "INT" else column("TEXT", "string")
+    kind = column(*_KINDS.get(of.type, ("TEXT", "string")))
     return (
         {"name": of.name, "type": ["null", kind], "default": None} if of.nullable else {"name": of.name, "type": kind}
     )

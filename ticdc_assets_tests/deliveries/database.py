@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ticdc_assets_tests.protocols.happened import Change
 
 Name = tuple[str, str]
-Value = int | str | None
+Value = int | float | str | None
 Row = Mapping[str, Value]
 
 MS = 1 << 18

@@ -31,7 +31,8 @@ class Wire(Protocol):
 
 
 def _text(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """JSON as Go writes it, which has no fraction in a negative zero."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("-0.0", "-0").encode()
 
 
 def _wired(row: Row | None) -> dict[str, str | None] | None:
@@ -46,7 +47,7 @@ class OpenProtocol:
     sink_uri = "kafka://host/feed?protocol=open-protocol"
     statements_to_all = True
     has_bootstraps = False
-    _TYPES: ClassVar = {"INT": 3, "BIGINT": 8, "VARCHAR": 15}
+    _TYPES: ClassVar = {"INT": 3, "BIGINT": 8, "VARCHAR": 15, "FLOAT": 4, "DOUBLE": 5}
     _ACTIONS: ClassVar = {"create table": 3, "drop table": 4, "truncate table": 11, "rename table": 14}
 
     def rows(self, changes: Sequence[RowChange]) -> list[Message]:
@@ -99,7 +100,7 @@ class CanalJson:
     sink_uri = "kafka://host/feed?protocol=canal-json&enable-tidb-extension=true"
     statements_to_all = False
     has_bootstraps = False
-    _SQL_TYPES: ClassVar = {"INT": 4, "BIGINT": -5, "VARCHAR": 12}
+    _SQL_TYPES: ClassVar = {"INT": 4, "BIGINT": -5, "VARCHAR": 12, "FLOAT": 7, "DOUBLE": 8}
     _KINDS: ClassVar = {
         "create table": "CREATE", "drop table": "ERASE", "truncate table": "TRUNCATE", "rename table": "RENAME",
         "add index": "CINDEX",
@@ -152,7 +153,7 @@ class SimpleJson:
     statements_to_all = True
     has_bootstraps = True
     _KINDS: ClassVar = {**CanalJson._KINDS}
-    _LENGTHS: ClassVar = {"INT": 11, "BIGINT": 20}
+    _LENGTHS: ClassVar = {"INT": 11, "BIGINT": 20, "FLOAT": 12, "DOUBLE": 22}
 
     def rows(self, changes: Sequence[RowChange]) -> list[Message]:
         return [self._message(self._row(change)) for change in changes]
@@ -271,7 +272,7 @@ class Debezium:
         kind, _, length = column.type.rstrip(")").partition("(")
         default = None if column.default is None else str(column.default)
         return {
-            "name": column.name, "jdbcType": {"INT": 4, "BIGINT": -5, "VARCHAR": 12}[kind], "nativeType": None,
+            "name": column.name, "jdbcType": CanalJson._SQL_TYPES[kind], "nativeType": None,
             "comment": None, "defaultValueExpression": default, "enumValues": None, "typeName": kind,
             "typeExpression": kind, "charsetName": "utf8mb4" if length else None,
             "length": int(length) if length else None, "scale": None, "position": position,

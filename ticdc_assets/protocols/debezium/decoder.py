@@ -22,6 +22,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
+from ticdc_assets.protocols.formats.negative_zero import NegativeZero, json_row
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import bit_width, decimal_shape
@@ -30,6 +31,8 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE}
 _MAX_TS: Final = 1 << 63
+_WITH_IMAGES: Final = ("payload", "before", "after")
+"""The members that images are in, with a schema block and without."""
 _SUSPECT: Final = "Check the table's schema and that the topic carries TiCDC's Debezium protocol; else quarantine it."
 
 
@@ -45,7 +48,7 @@ def decode(key: bytes | None, value: bytes | None, where: str, options: Debezium
     """The event of a message. Raises DecodeError."""
     if not value:
         raise _bad(where, "a JSON value", "none")
-    payload = _payload(json_object(decompress(value, options.compression, where), where), where)
+    payload = _payload(json_row(decompress(value, options.compression, where), where, _WITH_IMAGES), where)
     return iter((_event(key, payload, where),))
 
 
@@ -153,6 +156,8 @@ def value(column: Column, wire: Any, zone: str) -> Any:
 def _value_in(forms: TextForms, column: Column, wire: Any, zone: str) -> Any:
     if wire is None:
         return None
+    if type(wire) is NegativeZero:
+        wire = wire.in_column(column.type)
     try:
         return _value(column.type, wire, forms)
     except DecodeError as error:
@@ -256,6 +261,8 @@ def _whole(column_type: MySqlType, wire: Any) -> int:
 
 def _vector(column_type: MySqlType, wire: Any) -> list[float]:
     """Text as MySQL prints it, or a JSON array."""
+    if isinstance(wire, list):
+        wire = [-0.0 if type(number) is NegativeZero else number for number in wire]
     text = wire if isinstance(wire, str) else orjson.dumps(wire).decode()
     found: list[float] = text_values.value(column_type, text, _FORMS)
     return found

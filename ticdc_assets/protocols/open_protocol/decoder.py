@@ -17,6 +17,7 @@ from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES, decompress, frames, json_object
+from ticdc_assets.protocols.formats.negative_zero import NegativeZero, json_row
 from ticdc_assets.protocols.open_protocol.go_strings import unquote
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
@@ -27,6 +28,7 @@ from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchem
 _VERSION: Final = (1).to_bytes(8, "big")
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _MAX_TS: Final = 1 << 63
+_IMAGES: Final = ("u", "p", "d")
 _BINARY_FLAG, _PRIMARY_FLAG, _NULLABLE_FLAG, _UNSIGNED_FLAG = 0x01, 0x08, 0x40, 0x80
 _SUSPECT: Final = "Check that the topic carries the Open Protocol with the configured options; else quarantine it."
 
@@ -99,7 +101,7 @@ def _paired(
             raise _bad(where, "event type 1 (row), 2 (DDL) or 3 (resolved)", f"type {kind}")
         plain = decompress(body, options.compression, where, left)
         left -= len(plain)
-        content = json_object(plain, where)
+        content = json_row(plain, where, _IMAGES)
         yield _row(head, ts, content, where, options) if kind == _ROW else _ddl(head, ts, content, where)
 
 
@@ -118,7 +120,7 @@ def _ddl(head: dict[str, Any], ts: int, content: dict[str, Any], where: str) -> 
 
 
 def _row(head: dict[str, Any], ts: int, content: dict[str, Any], where: str, options: OpenProtocolOptions) -> RowEvent:
-    new, old, gone = (_columns(content, name, where) for name in "upd")
+    new, old, gone = (_columns(content, name, where) for name in _IMAGES)
     if (new is None) == (gone is None) or (gone is not None and old is not None):
         raise _bad(where, "new values `u`, perhaps with old ones `p`, or else deleted ones `d`", "another combination")
     image = gone if new is None else new
@@ -222,6 +224,8 @@ def value(column: Column, wire: Any, zone: str) -> Any:
     """The canonical value of a wire value; None for NULL and zero dates. TIMESTAMP texts are in `zone`."""
     if wire is None:
         return None
+    if type(wire) is NegativeZero:
+        wire = wire.in_column(column.type)
     try:
         return _value(column.type, wire, TextForms("base64", "number", zone))
     except DecodeError as error:

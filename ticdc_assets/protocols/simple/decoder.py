@@ -20,6 +20,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
+from ticdc_assets.protocols.formats.negative_zero import json_row
 from ticdc_assets.protocols.simple.avro import message as simple_avro
 from ticdc_assets.protocols.simple.table_schema import table_schema
 from ticdc_assets.protocols.values import native as native_values
@@ -32,6 +33,7 @@ _ROWS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _DDLS: Final = frozenset({"CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY"})
 _TYPES: Final = ", ".join((*_ROWS, "WATERMARK", "BOOTSTRAP", *sorted(_DDLS)))
 _TS_MAX: Final = 1 << 63
+_IMAGES: Final = ("data", "old")
 _ADVICE: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
 
 
@@ -67,7 +69,7 @@ def _decoded(value: bytes | None, where: str, options: SimpleOptions) -> Event:
     if not value:
         raise _bad(where, "a message with a value", "none")
     body = decompress(value, options.compression, where)
-    fields = simple_avro.message(body, where) if simple_avro.looks_like(body) else json_object(body, where)
+    fields = simple_avro.message(body, where) if simple_avro.looks_like(body) else json_row(body, where, _IMAGES)
     return _event(fields, where)
 
 

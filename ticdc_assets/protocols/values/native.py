@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import Any, Final
 
 from ticdc_assets.errors import ConfigError, DecodeError
+from ticdc_assets.protocols.formats.negative_zero import NegativeZero
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms, time_zone
 from ticdc_assets.schema.arrow_types import INTEGER_BITS, is_binary
@@ -63,6 +64,8 @@ def as_text(column: Column, wire: Any) -> str | bytes:
         return _bytes(column, wire)
     if isinstance(wire, dict):
         return _unwrapped(column, wire)
+    if type(wire) is NegativeZero:
+        return as_text(column, wire.in_column(column.type))
     raise _bad_value(column, wire)
 
 
@@ -107,7 +110,7 @@ def _bytes(column: Column, wire: bytes) -> str | bytes:
 
 def _unwrapped(column: Column, wire: dict[str, Any]) -> str | bytes:
     inner = wire.get("value")
-    if wire.keys() == {"value"} and type(inner) is int and column.type.kind in _INTEGERS:
+    if wire.keys() == {"value"} and type(inner) in (int, NegativeZero) and column.type.kind in _INTEGERS:
         return str(inner)
     if wire.keys() == {"value", LOCATION} and isinstance(inner, str) and column.type.kind is Kind.TIMESTAMP:
         return inner

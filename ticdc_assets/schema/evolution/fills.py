@@ -8,6 +8,8 @@ from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS
 from ticdc_assets.schema.evolution.defaults import fraction_text, rounded
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 
+_FLOAT_ZERO_MAX: Final = 2.0**-150
+"""Half of the smallest FLOAT, which is rounded to 0."""
 _FILLING_EXPRESSIONS: Final = ("CURRENT_TIMESTAMP", "CURRENT_DATE")
 
 
@@ -28,9 +30,20 @@ def _stored(value: str | bytes, of: MySqlType) -> str | bytes:
     """BINARY(n) rows are padded to n bytes, CHAR rows lose trailing spaces, VARCHAR(n) those beyond n characters."""
     if isinstance(value, bytes):
         return _stored_bytes(value, of)
+    if of.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return _stored_real(value, of.kind)
     text = value.rstrip(" ") if of.kind is Kind.CHAR else value
     # Only blanks can be beyond the length: the server refuses other text.
     return text[: of.length] if of.kind in (Kind.CHAR, Kind.VARCHAR) else text
+
+
+def _stored_real(text: str, kind: Kind) -> str:
+    """TiDB stores no negative zero; numbers too small for the type are 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return "0" if abs(number) <= (_FLOAT_ZERO_MAX if kind is Kind.FLOAT else 0) else text
 
 
 def _stored_bytes(value: bytes, of: MySqlType) -> bytes:

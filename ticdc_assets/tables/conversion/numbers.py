@@ -84,7 +84,9 @@ def to_float(column: str, old: MySqlType, new: MySqlType) -> str | None:
         return None
     # Through DOUBLE, as the server does: rounding directly to FLOAT may give the neighbouring value.
     largest = _FLOAT_MAX if new.kind is Kind.FLOAT else _DOUBLE_MAX
-    number = f"CASE WHEN abs({number}) <= {largest} THEN CAST({number} AS {spark_type(arrow_type(new))}) END"
+    real = spark_type(arrow_type(new))
+    # The sum is 0 for a negative zero, which TiDB does not store.
+    number = f"CASE WHEN abs({number}) <= {largest} THEN CAST({number} AS {real}) + CAST(0 AS {real}) END"
     return _unsigned(number, new)
 
 

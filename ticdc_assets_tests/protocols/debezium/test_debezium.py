@@ -18,6 +18,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.debezium.decoder import DebeziumOptions, decode, value, values
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.formats.negative_zero import NegativeZero
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.capture import messages
@@ -255,6 +256,9 @@ def of(kind: str, wire: Any, **more: Any) -> Any:
         ("BIT", {"length": 64}, b64encode(b"\xff" * 8).decode(), (1 << 64) - 1),
         ("FLOAT", {}, 3.14, 3.140000104904175),
         ("DOUBLE", {}, 0, 0.0),
+        ("INT", {}, NegativeZero(), 0),
+        ("DECIMAL", {"length": 65, "scale": 2}, NegativeZero(), "0.00"),
+        ("TIME", {}, NegativeZero(), "00:00:00"),
         ("DECIMAL", {"length": 12, "scale": 4}, -693.1179, Decimal("-693.1179")),
         ("DECIMAL", {"length": 12, "scale": 4}, 1.5, Decimal("1.5000")),
         ("DECIMAL", {"length": 12, "scale": 4}, 0, Decimal("0.0000")),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.formats.negative_zero import NegativeZero
 from ticdc_assets.protocols.simple.decoder import value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 
@@ -33,6 +34,9 @@ def the(kind: Kind, **more: Any) -> Column:
         (the(Kind.FLOAT), 0.1, 0.10000000149011612),
         (the(Kind.DOUBLE), "100000000000000000000", 1e20),
         (the(Kind.DOUBLE), 3, 3.0),
+        (the(Kind.INT), NegativeZero(), 0),
+        (the(Kind.INT), {"value": NegativeZero()}, 0),
+        (the(Kind.ENUM, elements=("a", "b")), NegativeZero(), ""),
         (the(Kind.DECIMAL, length=5, scale=2), "-1.50", Decimal("-1.50")),
         (the(Kind.DECIMAL, length=65, scale=2), "1.50", "1.50"),
         (the(Kind.TEXT), "ü", "ü"),

@@ -76,6 +76,9 @@ NUMBERS: Final[list[Case]] = [
     ("VARCHAR(30)", "DECIMAL(5,2)", "1.005", D("1.01")),
     ("VARCHAR(30)", "DECIMAL(5,2)", "1.0049999999999999999", REFUSED),
     ("VARCHAR(30)", "DOUBLE", "1.5e3", 1500.0),
+    ("VARCHAR(30)", "DOUBLE", "-0", 0.0),
+    ("VARCHAR(30)", "FLOAT", "-1e-50", 0.0),
+    ("DOUBLE", "FLOAT", -1e-46, 0.0),
     ("VARCHAR(30)", "DOUBLE", "1e999", REFUSED),
     ("VARCHAR(30)", "DOUBLE", "1d", REFUSED),
 ]
