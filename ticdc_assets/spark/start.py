@@ -5,13 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import signal
 import socket
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +17,7 @@ from ticdc_assets.faults import DEBUG_VARIABLE, log_named
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
+from ticdc_assets.spark.interruption import abandon_interrupted_calls, interrupts_as_before
 from ticdc_assets.spark.jvm import started
 from ticdc_assets.spark.local_files import write_files_without_processes
 from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
@@ -56,7 +54,7 @@ def start(conf: dict[str, str]) -> SparkSession:
     folder = conf.get(IVY) or ivy_folder()
     if folder is not None:
         builder = builder.config(IVY, folder)
-    with packages_fetched_once(conf[PACKAGES], folder) as found, _interrupts_as_before():
+    with packages_fetched_once(conf[PACKAGES], folder) as found, interrupts_as_before():
         java = _java_start(conf, found)
         for key, value in {**_sockets(conf["spark.master"]), **conf, **java.conf(conf)}.items():
             if not key.startswith(CATALOGS):
@@ -66,6 +64,7 @@ def start(conf: dict[str, str]) -> SparkSession:
         if key.startswith(CATALOGS):  # only now: Java's command line would show credentials to all users
             spark.conf.set(key, value)
     context = spark.sparkContext
+    abandon_interrupted_calls(context._gateway._gateway_client)  # noqa: SLF001
     context.setLogLevel("ERROR")
     write_files_without_processes(spark)
     spare_archives()
@@ -119,21 +118,6 @@ def _java_start(conf: Mapping[str, str], found: tuple[Path, ...]) -> JavaStart:
 def _choose_python_of_workers(conf: dict[str, str]) -> None:
     # PySpark reads this variable only; spark-submit would set it from the setting.
     os.environ["PYSPARK_PYTHON"] = conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
-
-
-@contextmanager
-def _interrupts_as_before() -> Iterator[None]:
-    """Keep the current handler of Ctrl-C.
-
-    Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
-    step would end with a Spark error and not as interrupted.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread() and before is not None:
-            signal.signal(signal.SIGINT, before)
 
 
 def _sockets(master: str) -> dict[str, str]:

@@ -1,0 +1,51 @@
+"""Interruptions while Spark works: Ctrl-C, SIGTERM, and the exception that Dagster raises for both."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def interrupts_as_before() -> Iterator[None]:
+    """Keep the current handler of Ctrl-C.
+
+    Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
+    step would end with a Spark error and not as interrupted.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def abandon_interrupted_calls(client: Any) -> None:
+    """Let a client of Py4J close the connection on which a call was interrupted.
+
+    Py4J has one connection for each thread, and closes it after KeyboardInterrupt only. After Dagster's exception the
+    next call, such as the one that PySpark makes when it leaves a job, would wait until Java has ended the interrupted
+    one, and would take the answer of that one for its own.
+    """
+    if not hasattr(client, "get_thread_connection"):
+        return  # without a connection for each thread, an interrupted one is not used again
+    send_command = client.send_command
+
+    def send_or_abandon(*arguments: Any, **options: Any) -> Any:
+        try:
+            return send_command(*arguments, **options)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                _close(client.get_thread_connection())
+            raise
+
+    client.send_command = send_or_abandon
+
+
+def _close(connection: Any) -> None:
+    if connection is not None:
+        connection.close()
