@@ -25,7 +25,11 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of changefeeds and catalogs, which Dagster, Spark and Iceberg accept unchanged."""
 
 _SHOWN_CHARS_MAX: Final = 60
+SIMILAR_MIN: Final = 0.75
+"""Below it, names are different words: `alerts` and `tables` have 0.67."""
+_PART_CHARS_MIN: Final = 3
 
+_TAB: Final = "character '\\t'"
 _FOUND: Final = re.compile(r"(?:but )?found ")
 _TOKEN: Final = re.compile(r"'?<([a-z ]+)>'?")
 _TOKENS: Final = {
@@ -163,6 +167,8 @@ def parse_yaml(text: str) -> Block:
 
 def _yaml_found(problem: str) -> str:
     """The parser's complaint, phrased to follow the word "found"."""
+    if _TAB in problem:
+        return "a tab"
     problem = _TOKEN.sub(lambda found: _TOKENS.get(found[1], found[0]), problem)
     both = _IN_PLACE_OF.fullmatch(problem)
     if both is not None:
@@ -171,16 +177,33 @@ def _yaml_found(problem: str) -> str:
 
 
 def _yaml_hint(problem: str) -> str:
+    if _TAB in problem:
+        return "Replace it by spaces: YAML has no tabs before a key or a value."
     if "alias" in problem or "anchor" in problem or "alphabetic" in problem:
         return 'Quote texts that start with * or &, such as "*.*".'
     return "Correct the YAML there; quote texts that hold `: ` or start with a special character, such as {."
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that the user most likely meant."""
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that the user most likely meant: it is spelt almost the same, has the same letters, or one of the
+    two begins or ends with the other. None where every known name is another word."""
+    candidates = tuple(known)
+    plain = _plain(name)
+    return similar(name, candidates) or next((found for found in candidates if _is_like(plain, _plain(found))), None)
+
+
+def similar(name: str, known: Iterable[str], cutoff: float = SIMILAR_MIN) -> str | None:
+    """The known name whose spelling is the most similar, where it is at least as similar as `cutoff`, from 0 to 1."""
     by_plain = {_plain(candidate): candidate for candidate in known}
     matches = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=cutoff)
     return by_plain[matches[0]] if matches else None
+
+
+def _is_like(one: str, other: str) -> bool:
+    if sorted(one) == sorted(other):
+        return True
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) >= _PART_CHARS_MIN and (longer.startswith(shorter) or longer.endswith(shorter))
 
 
 def _plain(name: str) -> str:
@@ -252,7 +275,7 @@ class Section:
             if key in self._taken:
                 continue
             meant = nearest(key, self._taken)
-            advice = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(self._taken))}."
+            advice = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(set(self._taken)))}."
             self.problem(key, "a known key", "an unknown one", advice)
 
     def section(self, key: str) -> Section:

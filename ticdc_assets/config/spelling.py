@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from ticdc_assets.config.reading import nearest
+from ticdc_assets.config.reading import similar
 from ticdc_assets.config.ticdc.options import OPTIONS, PARAMETERS, SECTIONS, option_at
 from ticdc_assets.plurals import counted
 
@@ -35,7 +35,7 @@ def misspelt_query(query: Mapping[str, str]) -> Iterator[str]:
             continue
         if home := _home(name):
             yield f"TiCDC does not read {name} from sink_uri, so it has no effect; it belongs to {home}"
-        elif meant := nearest(name, PARAMETERS, _CUTOFF):
+        elif meant := similar(name, PARAMETERS, _CUTOFF):
             yield f"parameter {name} of sink_uri is no parameter of TiCDC; did you mean {meant}?"
         else:
             others += 1
@@ -74,7 +74,7 @@ def _misplaced(path: str) -> str | None:
 
 def _near(path: str) -> str | None:
     here: Collection[str] = {_name(home) for home in _HOMES if _section(home) == _section(path)}
-    meant = nearest(_name(path), here, _CUTOFF)
+    meant = similar(_name(path), here, _CUTOFF)
     return f"{_section(path)}.{meant}".lstrip(".") if meant else None
 
 

@@ -77,6 +77,31 @@ def test_a_typo_names_the_nearest_key(tmp_path, path, meant):
     assert path in str(error)
 
 
+@pytest.mark.parametrize("key", ["alerts", "labels", "enabled", "owner", "start"])
+def test_another_word_suggests_no_key_and_lists_all(tmp_path, key):
+    error = refused(tmp_path, json.dumps(with_feed(**{key: "x"})))
+
+    assert "Did you mean" not in str(error)
+    assert str(error).count(" source,") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("sink", "sink_uri"), ("skip", "skip_files"), ("keys_", "keys")],
+)
+def test_a_part_of_a_key_names_it(tmp_path, key, meant):
+    assert f"Did you mean {meant}?" in str(refused(tmp_path, json.dumps(with_feed(**{key: "x"}))))
+
+
+@pytest.mark.parametrize(
+    "text", ["changefeeds:\n\tshop: {}\n", "changefeeds:\n  shop:\n    sink_uri:\t'x'\n    a: 1\n\tb: 1\n"]
+)
+def test_a_tab_is_named(tmp_path, text):
+    error = str(refused(tmp_path, text))
+
+    assert "found a tab. Replace it by spaces" in error
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
