@@ -1,4 +1,4 @@
-"""The package declares exactly the packages that it imports."""
+"""The package declares exactly the packages that it imports, and no file imports a file of tests."""
 
 from __future__ import annotations
 
@@ -74,3 +74,14 @@ def test_every_import_of_the_tests_is_declared():
 
 def test_every_dependency_ends_at_a_version_that_the_tests_have_not_seen():
     assert [name for name, bounds in RUNTIME.items() if "<" not in bounds] == []
+
+
+def test_what_tests_share_is_in_files_without_tests():
+    importers = {
+        str(path.relative_to(TESTS))
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and re.search(r"\.test_\w+$", node.module or "")
+    }
+
+    assert not importers

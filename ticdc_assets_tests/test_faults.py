@@ -32,7 +32,7 @@ from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.assets.feeds import Feed, event_texts, without_java
-from ticdc_assets_tests.test_secrets import (
+from ticdc_assets_tests.canaries import (
     ENVIRON,
     ROW_CANARY,
     assert_discreet,

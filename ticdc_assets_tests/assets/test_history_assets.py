@@ -13,7 +13,7 @@ from ticdc_assets.assets.lake_resource import LakeResource
 from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_TO
 from ticdc_assets.pipeline.history.pins import pins_of
 from ticdc_assets_tests.assets.feeds import Feed, failures, ts
-from ticdc_assets_tests.assets.test_as_of_job import pinned
+from ticdc_assets_tests.assets.pinned import pinned
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 
 HISTORY = dg.AssetKey(["shop", "history", "shop", "users_history"])

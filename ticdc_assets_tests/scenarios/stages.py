@@ -7,7 +7,7 @@ from typing import Any
 
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets_tests.pipeline.faults.raced import at
-from ticdc_assets_tests.pipeline.history_tables.test_recorded_streams import compared
+from ticdc_assets_tests.pipeline.history_tables.compared import compared
 from ticdc_assets_tests.scenarios.readings import readings_that_differ
 from ticdc_assets_tests.scenarios.team import Team
 

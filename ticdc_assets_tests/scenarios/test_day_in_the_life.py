@@ -15,7 +15,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
-from ticdc_assets_tests.commands.diagnose.test_check import clock_at_the_checkpoint as clock_at_the_checkpoint
+from ticdc_assets_tests.commands.diagnose.checkpoint_clock import clock_at_the_checkpoint as clock_at_the_checkpoint
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.scenarios.stages import FIRST_DAY, Stages
 from ticdc_assets_tests.scenarios.team import Team

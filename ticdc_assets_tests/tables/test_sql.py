@@ -19,7 +19,7 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.names import column_name, quote, quote_path
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets_tests.test_names import HOSTILE
+from ticdc_assets_tests.hostile_names import HOSTILE
 
 PACKAGE = Path(ticdc_assets.__file__).parent
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|AND|OR|IS NULL|CAST|INSERT INTO|MERGE INTO)\b|^(UPDATE|ALTER|CREATE|DROP) ")

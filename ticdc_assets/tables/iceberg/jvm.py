@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +26,6 @@ from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
-
-    from ticdc_assets.tables.iceberg.schema_step import SchemaStep
 
 
 _MADE_BY_ANOTHER: Final = ("AlreadyExistsException", "CommitFailedException")
@@ -282,7 +280,7 @@ class JvmTable:
     def evolve(
         self,
         planned_on: Table,
-        steps: Sequence[SchemaStep],
+        steps: Sequence[Callable[[Any, JvmCatalog], None]],
         properties: Mapping[str, str],
         summary: Mapping[str, str] | None = None,
     ) -> None:
@@ -293,7 +291,7 @@ class JvmTable:
 
         Args:
             planned_on: the table as the run has loaded it.
-            steps: applied in order.
+            steps: changes of columns (`SchemaStep`), which are called in order with the transaction and the catalog.
             summary: the properties of the snapshot; without it there is none.
 
         Raises:

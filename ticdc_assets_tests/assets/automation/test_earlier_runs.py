@@ -18,7 +18,7 @@ from ticdc_assets.assets.automation import earlier_runs
 from ticdc_assets.assets.automation.earlier_runs import AGAIN_AFTER_S, BROKEN_MAX, Broken
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError
-from ticdc_assets_tests.assets.automation.test_sensors import evaluate, feed_of
+from ticdc_assets_tests.assets.automation.evaluated import evaluate, feed_of
 from ticdc_assets_tests.assets.feeds import Feed
 
 TAGS = {"ticdc_assets/changefeed": "shop"}

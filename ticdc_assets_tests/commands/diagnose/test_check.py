@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ticdc_assets import spark
-from ticdc_assets.assets import resources
 from ticdc_assets.cli import main
-from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import Feed
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
-
-
-@pytest.fixture
-def clock_at_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No check fails for the age of the stream."""
-    clock = resources.Clock
-    monkeypatch.setattr(resources, "Clock", lambda tso, now, tells: clock(tso, to_datetime(tso).astimezone(UTC), tells))
+from ticdc_assets_tests.commands.diagnose.checkpoint_clock import clock_at_the_checkpoint as clock_at_the_checkpoint
 
 
 def stopped(folder: Path) -> Feed:

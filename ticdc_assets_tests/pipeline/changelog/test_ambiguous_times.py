@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from ticdc_assets_tests.deliveries.wires import SimpleJson
-from ticdc_assets_tests.pipeline.changelog.test_key_values import message, statement
+from ticdc_assets_tests.pipeline.changelog.key_messages import message, statement
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Sink, column
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream, at

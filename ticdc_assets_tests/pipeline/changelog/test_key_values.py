@@ -3,13 +3,12 @@ affected."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ticdc_assets_tests.deliveries.database import START_TS
+from ticdc_assets_tests.pipeline.changelog.key_messages import message, statement
 from ticdc_assets_tests.pipeline.small_feeds import JsonSink, column
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream, at, ids, shape, states
 
@@ -34,25 +33,6 @@ CASES: dict[str, tuple[str, list[tuple[str, int, str]], list[int], str]] = {
     ),
     "an empty set": ("SET('','x')", [("I", 1, "0"), ("I", 2, "1"), ("I", 3, "2")], [2, 3], "number 0"),
 }  # fmt: skip
-
-
-def message(op: str, row: dict[str, Any], kind: str, ts: int, old: dict[str, Any] | None = None) -> tuple[None, bytes]:
-    """A row of the table `a` in Canal-JSON, as TiCDC writes it."""
-    body = {
-        "id": 0, "database": "s", "table": "a", "pkNames": ["k"], "isDdl": False,
-        "type": {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}[op], "es": ts >> 18, "ts": 0, "sql": "",
-        "sqlType": {"k": 91, "id": 4}, "mysqlType": {"k": kind.partition("(")[0].lower(), "id": "int"},
-        "old": None if old is None else [old], "data": [row], "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return None, json.dumps(body, separators=(",", ":")).encode()
-
-
-def statement(query: str, ts: int) -> tuple[None, bytes]:
-    body = {
-        "id": 0, "database": "s", "table": "a", "pkNames": None, "isDdl": True, "type": "CREATE", "es": ts >> 18,
-        "ts": 0, "sql": query, "sqlType": None, "mysqlType": None, "data": None, "old": None, "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return None, json.dumps(body, separators=(",", ":")).encode()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,6 +11,7 @@ from _pytest.mark.structures import ParameterSet
 
 from ticdc_assets.pipeline.storage import reader as storage_files
 from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay, expected_changes
 
 STORAGE = workloads("storage-")
@@ -19,11 +20,6 @@ STORAGE = workloads("storage-")
 def sends_old_values(workload: Workload) -> bool:
     csv = workload.variant["config"]["sink"].get("csv")
     return csv is None or csv.get("output-old-value", False)
-
-
-def difference(found: Counter, wanted: Counter) -> str:
-    missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
-    return f"{len(missing)} missing, such as {missing[:1]}; {len(extra)} too many, such as {extra[:1]}"
 
 
 @pytest.mark.parametrize("workload", STORAGE, ids=lambda w: w.name)

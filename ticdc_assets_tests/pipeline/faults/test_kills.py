@@ -11,18 +11,16 @@ from _pytest.mark.structures import ParameterSet
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, workloads
-from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
+from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.faults.killed import dies
+from ticdc_assets_tests.pipeline.faults.moments import CHANGELOG_MOMENTS, MOMENTS
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.mirror.test_mirrors import snapshot_tsos
+from ticdc_assets_tests.pipeline.mirror.snapshot_tsos import snapshot_tsos
 
-_ALL = list(Failpoint)
-# Those before a scan are of landings, whose tests kill them.
-CHANGELOG_MOMENTS = _ALL[_ALL.index(Failpoint.SCANNED) : _ALL.index(Failpoint.MIRROR_MADE)]
 # Histories and views have their own tests of kills.
 _OTHERS = (Failpoint.HISTORY_MADE, Failpoint.VIEWS_REPLACED)
-MIRROR_MOMENTS = [m for m in _ALL[_ALL.index(Failpoint.MIRROR_MADE) :] if m not in _OTHERS]
+MIRROR_MOMENTS = [m for m in MOMENTS[MOMENTS.index(Failpoint.MIRROR_MADE) :] if m not in _OTHERS]
 FEEDS = (
     "storage-csv-special",
     "simple-json",

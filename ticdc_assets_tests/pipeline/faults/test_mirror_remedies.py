@@ -13,7 +13,7 @@ import pytest
 from ticdc_assets.changes import layout
 from ticdc_assets_tests.deliveries.database import Column
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.rebuild.test_rebuild import rebuild
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import rebuild
 from ticdc_assets_tests.pipeline.small_streams import ID, SmallStream, shape, states
 from ticdc_assets_tests.pipeline.stream.offsets.rewritten_capture import notes
 

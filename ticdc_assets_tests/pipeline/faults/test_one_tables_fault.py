@@ -17,10 +17,10 @@ from ticdc_assets import spark
 from ticdc_assets.errors import LakeError, StaleRunError, UnexpectedError
 from ticdc_assets.faults import DEBUG_VARIABLE, note_frames, of_one_table
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets_tests.canaries import ROW_CANARY
 from ticdc_assets_tests.deliveries.wires import CanalJson
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, shape, states
-from ticdc_assets_tests.test_secrets import ROW_CANARY
 
 A, B, C = shape("a"), shape("b"), shape("c")
 

@@ -21,8 +21,8 @@ from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.faults import redacted_error
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets_tests.pipeline.faults.moments import CHANGELOG_MOMENTS
 from ticdc_assets_tests.pipeline.faults.raced import OVERTAKEN, PUBLISHED, at, races
-from ticdc_assets_tests.pipeline.faults.test_kills import CHANGELOG_MOMENTS
 from ticdc_assets_tests.pipeline.two_tables import assert_once, changelogs, more, sink
 
 RACES = 20

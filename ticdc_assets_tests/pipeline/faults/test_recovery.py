@@ -14,7 +14,7 @@ from _pytest.mark.structures import ParameterSet
 
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets_tests.pipeline.faults.killed import dies, is_cancelled
-from ticdc_assets_tests.pipeline.faults.test_kills import CHANGELOG_MOMENTS
+from ticdc_assets_tests.pipeline.faults.moments import CHANGELOG_MOMENTS
 from ticdc_assets_tests.pipeline.two_tables import T, U, assert_once, more, sink
 
 IN_EVERY_RUN = {

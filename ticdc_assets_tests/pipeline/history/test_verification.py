@@ -21,8 +21,8 @@ from ticdc_assets.schema.evolution.evolve import create as created
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import cells, value
-from ticdc_assets_tests.sources.upstream.test_rows import KEYLESS, KINDS
-from ticdc_assets_tests.sources.upstream.test_tidb import DATABASE, SERVER, Tidb
+from ticdc_assets_tests.sources.upstream.kinds import KEYLESS, KINDS
+from ticdc_assets_tests.sources.upstream.real_tidb import DATABASE, SERVER, Tidb
 
 pytestmark = pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
 

@@ -27,7 +27,7 @@ from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Sink
-from ticdc_assets_tests.sources.upstream.test_tidb import SERVER, Tidb
+from ticdc_assets_tests.sources.upstream.real_tidb import SERVER, Tidb
 
 SCHEMA = "ticdc_assets_verified"
 USERS, ORDERS, LOST = ((SCHEMA, name) for name in ("users", "orders", "lost"))

@@ -21,8 +21,8 @@ from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.pipeline.landing.test_kafka_runs import SentStream, feed_of, known_values
-from ticdc_assets_tests.pipeline.landing.test_kafka_runs import sent as sent
+from ticdc_assets_tests.pipeline.landing.sent_streams import SentStream, feed_of, known_values
+from ticdc_assets_tests.pipeline.landing.sent_streams import sent as sent
 from ticdc_assets_tests.services.apicurio import Registry
 from ticdc_assets_tests.services.kafka import KafkaServer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.pipeline.rebuild.test_rebuild import LATER, PLAIN, N, rebuild, shown, sql
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import LATER, PLAIN, N, rebuild, shown, sql
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Sink
 
 pytestmark = pytest.mark.spark

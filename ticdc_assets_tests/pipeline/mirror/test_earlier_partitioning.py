@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.pipeline.mirror.test_kept_files import ROWS, Follower
-from ticdc_assets_tests.pipeline.rebuild.test_rebuild import shown, sql
+from ticdc_assets_tests.pipeline.mirror.follower import ROWS, Follower
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import shown, sql
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets_tests.fixtures import Workload
-from ticdc_assets_tests.pipeline.changelog.test_key_values import message, statement
+from ticdc_assets_tests.pipeline.changelog.key_messages import message, statement
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream, at
 from ticdc_assets_tests.sources.storage.bucket import NAME, Bucket

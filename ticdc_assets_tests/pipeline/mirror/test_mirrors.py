@@ -14,6 +14,7 @@ from ticdc_assets.pipeline.mirror.merge.task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror.merge.worker import merge
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
+from ticdc_assets_tests.pipeline.mirror.snapshot_tsos import snapshot_tsos
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
 STORAGE = workloads("storage-")
@@ -43,10 +44,6 @@ WHOLE = (  # one of each kind of log; other options of the sink change the files
     "storage-csv-special",
     "storage-csv-zone",
 )
-
-
-def snapshot_tsos(workload: Workload) -> list[int]:
-    return sorted({entry["ts"] for entry in workload.truth})
 
 
 def check_whole_run(workload: Workload, folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.pipeline.rebuild.test_rebuild import rebuild, shown
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import rebuild, shown
 from ticdc_assets_tests.pipeline.small_feeds import CREATE, ID, NAME, Feed, Sink
 
 pytestmark = pytest.mark.spark

@@ -9,48 +9,21 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.storage.late_files import LateFiles, take_in_late_files
 from ticdc_assets.tables.iceberg.clone import Clone
-from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import LATER, PLAIN, N, clones, rebuild, shown, sql
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, shape
 from ticdc_assets_tests.sources.storage.bucket import PHYSICAL_DAY
 
 pytestmark = pytest.mark.spark
 
-PLAIN, LATER = ("s", "plain"), ("s", "later")
-N = column("n", "INT", ColumnNullable="false", ColumnDefault="5")
-
-
-def rebuild(lake: FeedLake, *tables: str, **wish: Any) -> RebuildReport:
-    session = spark.session(lake.config)
-    fresh = Lake(lake.config, lake.config.changefeed("feed"))
-    return rebuild_tables(fresh, lambda: JvmCatalog(session, lake.catalog_name), RebuildRequest(tables, **wish))
-
-
-def shown(feed: Feed, table: str, snapshot_id: int | None = None) -> list[tuple[Any, ...]]:
-    mirror = feed.lake.lake.catalog.load_table(("s", table))
-    rows = mirror.scan(snapshot_id=snapshot_id).to_arrow().drop_columns(["_ticdc_commit_ts"]).to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
-
 
 def form(feed: Feed, table: str) -> tuple[list[tuple[str, str, bool]], list[str]]:
     schema = feed.lake.lake.catalog.load_table(("s", table)).schema()
     columns = [(field.name, str(field.field_type), field.required) for field in schema.fields]
     return columns, sorted(schema.identifier_field_names())
-
-
-def sql(feed: Feed, statement: str) -> None:
-    spark.session(feed.lake.config).sql(statement.format(f"{feed.lake.catalog_name}.s"))
-
-
-def clones(feed: Feed) -> list[str]:
-    return [t[-1] for t in feed.lake.lake.catalog.list_tables(("ticdc_feed",)) if t[-1].startswith("clone_")]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.rebuild import changelog as rebuild_changelog
 from ticdc_assets.tables.changelog_day import files_of
 from ticdc_assets.tso import from_physical_ms
-from ticdc_assets_tests.pipeline.rebuild.test_rebuild import clones, rebuild, shown, sql
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import clones, rebuild, shown, sql
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]  # the default tests have it without Java

@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
-from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
+from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.ddl_feeds import FedLake
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 

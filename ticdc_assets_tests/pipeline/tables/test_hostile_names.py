@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from ticdc_assets.names import column_name
+from ticdc_assets_tests.hostile_names import HOSTILE
 from ticdc_assets_tests.pipeline.lakes import FeedLake
-from ticdc_assets_tests.test_names import HOSTILE
 
 TS = 460_000_000_000_000_000
 OWN = [

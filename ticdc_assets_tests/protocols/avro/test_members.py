@@ -14,7 +14,7 @@ from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.values.checksum import Checksum
 from ticdc_assets.tso import INT64_MAX
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, EXTENSION, ID, NAME, SCHEMAS, record
-from ticdc_assets_tests.protocols.avro.test_messages import TS, extended, framed, key, of
+from ticdc_assets_tests.protocols.avro.written import TS, extended, framed, key, of
 
 MS_MAX = INT64_MAX >> 18
 CHECKED = record(

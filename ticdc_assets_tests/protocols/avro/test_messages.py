@@ -5,55 +5,28 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
-from io import BytesIO
-from typing import Any
 
-import fastavro
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.avro.bulk import BULK
-from ticdc_assets.protocols.avro.decoder import AvroOptions, decode, registry_from_json, schema_event
+from ticdc_assets.protocols.avro.decoder import AvroOptions, registry_from_json, schema_event
 from ticdc_assets.protocols.avro.table_schema import table_schema
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.events import Op, WatermarkEvent
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.avro.registered_schemas import (
-    EXTENDED,
     EXTENSION,
     ID,
-    KEY,
     NAME,
     ROW,
     SCHEMAS,
     record,
 )
+from ticdc_assets_tests.protocols.avro.written import OPTIONS, TS, extended, framed, key, of
 from ticdc_assets_tests.protocols.hostile.damage import mutated
-
-TS = 459802238374641668
-OPTIONS = AvroOptions(SCHEMAS.__getitem__)
-
-
-def framed(number: int, schema: Any, value: Any) -> bytes:
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return b"\0" + struct.pack(">I", number) + out.getvalue()
-
-
-def key(of: int = 7) -> bytes:
-    return framed(1, KEY, {"id": of})
-
-
-def extended(op: str, commit_ts: int = TS) -> bytes:
-    value = {"id": 7, "name": "x", "_tidb_op": op, "_tidb_commit_ts": commit_ts, "_tidb_commit_physical_time": 5}
-    return framed(3, EXTENDED, value)
-
-
-def of(key_bytes: bytes | None, value_bytes: bytes | None, options: AvroOptions = OPTIONS) -> Any:
-    (event,) = decode(key_bytes, value_bytes, "t[0]@1", options)
-    return event
 
 
 def test_a_row_without_the_extension_has_no_time():

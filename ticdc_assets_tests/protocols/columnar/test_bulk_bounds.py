@@ -23,7 +23,7 @@ from ticdc_assets.protocols.simple.avro import batches as simple_batches
 from ticdc_assets.protocols.simple.avro import bulk as simple_bulk
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets_tests.protocols.avro.registered_schemas import KEY, encoded
-from ticdc_assets_tests.protocols.simple.avro.test_bulk import WHOLE_PAYLOAD, simple_message
+from ticdc_assets_tests.protocols.simple.avro.written import WHOLE_PAYLOAD, simple_message
 
 ROW = simple_message({**WHOLE_PAYLOAD, "type": "INSERT", "data": {"a": 1}, "old": None})
 

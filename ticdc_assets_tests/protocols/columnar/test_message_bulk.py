@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.protocols.canal_json import (
-    messages as canal_json_messages,
-)
-from ticdc_assets.protocols.canal_json import (
-    messages_bulk as canal_json_messages_bulk,
-)
-from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages
-from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets.protocols.simple.json import bulk as simple_bulk
 from ticdc_assets.schema.model import Column, Kind, MySqlType
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols import happened
-from ticdc_assets_tests.protocols.columnar.json_agreement import Stream, agree, columns_agree, pairs_of, reference
+from ticdc_assets_tests.protocols.columnar.json_agreement import agree, columns_agree, pairs_of, reference
 from ticdc_assets_tests.protocols.columnar.json_messages import every_stream, slow_enough
+from ticdc_assets_tests.protocols.columnar.streams import FORMS, stream_of
 
-FORMS: dict[str, tuple[str, Bulk]] = {
-    "canal-json": ("canal-json", canal_json_messages_bulk.BULK),
-    "simple-json": ("simple", simple_bulk.BULK),
-    "open": ("open-protocol", open_protocol_bulk.BULK),
-}
 EVERY = [w for prefix in FORMS for w in workloads(prefix)]
 CUT = ("handle-key-only", "claim-check", "checksum", "delete-key")
 """Streams in which many rows are not whole, or have a checksum: left by design."""
 every_workload = pytest.mark.parametrize("workload", EVERY, ids=lambda w: w.name)
-
-
-def stream_of(workload: Workload) -> Stream:
-    protocol, bulk = next(form for prefix, form in FORMS.items() if workload.name.startswith(prefix))
-    sink, uri = workload.variant["config"]["sink"], workload.variant["sink_uri"]
-    large = sink.get("kafka-config", {}).get("large-message-handle", {})
-    compression = Compression(large.get("large-message-handle-compression") or "none")
-    options: Any = open_protocol.OpenProtocolOptions(
-        compression,
-        output_old_value=sink.get("open", {}).get("output-old-value", True),
-        only_output_updated_columns="only-output-updated-columns=true" in uri,
-    )
-    if protocol != "open-protocol":
-        kind = simple.SimpleOptions if protocol == "simple" else canal_json_messages.CanalJsonOptions
-        options = kind(compression, bool(large.get("claim-check-raw-value")))
-    return Stream(protocol, bulk, options, workload.time_zone)
 
 
 # --- the logs -------------------------------------------------------------------------------------------------------

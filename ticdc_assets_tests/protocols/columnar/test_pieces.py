@@ -17,7 +17,7 @@ from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols import storage_rows
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import of_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import pairs_of
-from ticdc_assets_tests.protocols.columnar.test_message_bulk import stream_of
+from ticdc_assets_tests.protocols.columnar.streams import stream_of
 from ticdc_assets_tests.protocols.storage_rows import Row
 
 CAPTURE = next(w for w in workloads("canal-json", "seed1") if w.name.startswith("canal-json-tidb/"))

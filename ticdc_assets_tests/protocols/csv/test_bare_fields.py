@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
 from ticdc_assets.protocols.csv.decoder import CsvRecord, read
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets_tests.pipeline.small_feeds import Feed, column, hand_made
-from ticdc_assets_tests.protocols.csv.test_csv import bulk_or_none
+from ticdc_assets_tests.protocols.csv.read import bulk_or_none
 from ticdc_assets_tests.protocols.happened import Change
 from ticdc_assets_tests.sources.storage.bucket import Bucket
 

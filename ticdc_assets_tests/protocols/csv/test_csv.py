@@ -11,37 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
 from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets_tests.fixtures import Workload, needs_fixtures, workloads
 from ticdc_assets_tests.protocols import storage_rows
+from ticdc_assets_tests.protocols.csv.read import bulk, bulk_or_none, options_of
 from ticdc_assets_tests.protocols.storage_rows import Row
 
 CSV_WORKLOADS = workloads("storage-csv")
 
 
-def options_of(workload: Workload) -> CsvOptions:
-    sink = workload.variant["config"]["sink"]
-    found = {name.replace("-", "_"): setting for name, setting in sink["csv"].items()}
-    return CsvOptions(**found, terminator=sink.get("terminator", "\r\n"))
-
-
 def reference(data: bytes, options: CsvOptions, columns: tuple[str, ...]) -> list[Row] | None:
     return storage_rows.of_reference(csv.changes(csv.read(data, options, len(columns), "f"), columns), columns)
-
-
-def bulk(data: bytes, options: CsvOptions, columns: tuple[str, ...], batch_bytes: int = 1 << 20) -> list[Row]:
-    return storage_rows.of_bulk(csv_bulk.read_stream(io.BytesIO(data), columns, "f", None, options, batch_bytes))
-
-
-def bulk_or_none(data: bytes, options: CsvOptions, columns: tuple[str, ...], batch_bytes: int) -> list[Row] | None:
-    try:
-        return bulk(data, options, columns, batch_bytes)
-    except (BulkUnsupported, NotYetError):
-        return None
 
 
 @needs_fixtures

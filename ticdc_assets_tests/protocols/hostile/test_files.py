@@ -30,7 +30,7 @@ from ticdc_assets.sources.capture import messages
 from ticdc_assets.sources.storage.paths import Layout, data_name, index_dispatcher, numeral, schema_name
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.protocols import storage_rows
-from ticdc_assets_tests.protocols.csv.test_csv import options_of
+from ticdc_assets_tests.protocols.csv.read import options_of
 from ticdc_assets_tests.protocols.hostile.mutations import HOSTILE_BYTES, HOSTILE_TOKENS, Mutant, Mutator, Seed, alone
 from ticdc_assets_tests.protocols.hostile.seeds import lake_types
 from ticdc_assets_tests.protocols.hostile.targets import INPUTS, NUMBER, bombard

@@ -6,8 +6,6 @@ import socket
 import time
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,9 @@ from ticdc_assets.sources.capture import Message, placed_messages
 from ticdc_assets.sources.upstream.rows import ROWS_MAX, ConnectionPolicy, UpstreamRows
 from ticdc_assets.sources.upstream.sql import plain, select, value
 from ticdc_assets_tests.fixtures import FIXTURES, Workload, of_full_set, workloads
+from ticdc_assets_tests.hostile_names import HOSTILE
 from ticdc_assets_tests.protocols.happened import parse_create
+from ticdc_assets_tests.sources.upstream.kinds import KEYLESS, KINDS
 from ticdc_assets_tests.sources.upstream.tidb_server import (
     CLOSE,
     HANG,
@@ -39,7 +39,6 @@ from ticdc_assets_tests.sources.upstream.tidb_server import (
     Snapshots,
     TidbServer,
 )
-from ticdc_assets_tests.test_names import HOSTILE
 
 QUICK = ConnectionPolicy(connect_s=2, answer_s=2, tries=2, pause_s=0.01)
 TS = 459802242946170884
@@ -102,36 +101,6 @@ def test_names_and_keys_of_any_kind_stay_names_and_keys(name: str):
 
 
 # -- what the cells mean ----------------------------------------------------------------------------------------------
-
-KINDS: dict[str, tuple[Any, Any]] = {
-    "BIGINT UNSIGNED": (2**64 - 1, Decimal(2**64 - 1)),
-    "INT(5) UNSIGNED ZEROFILL": (42, 42),
-    "FLOAT": (123456790, 123456792.0),
-    "DOUBLE": (0.1, 0.1),
-    "DECIMAL(20,10)": ("-0.0000000001", Decimal("-0.0000000001")),
-    "DECIMAL(65,30)": ("1.500000000000000000000000000000", "1.500000000000000000000000000000"),
-    "BIT(64)": (2**64 - 1, Decimal(2**64 - 1)),
-    "BIT(10)": (5, 5),
-    "YEAR": (0, 0),
-    "CHAR(20)": ("it's \\ % é", "it's \\ % é"),
-    "VARBINARY(9)": ({"b64": "AP8nXA=="}, b"\x00\xff'\\"),
-    "DATE": ("2024-02-29", date(2024, 2, 29)),
-    "DATETIME(3)": ("2024-02-29 01:02:03.100", datetime(2024, 2, 29, 1, 2, 3, 100_000)),
-    "TIMESTAMP(6)": ("2024-02-29 09:02:03.000001", datetime(2024, 2, 29, 1, 2, 3, 1, UTC)),
-    "TIME(3)": ("-838:59:59.000", "-838:59:59.000"),
-    "ENUM('a','b''c')": (2, "b'c"),
-    "SET('a','b','c')": (5, "a,c"),
-}
-KEYLESS: dict[str, tuple[Any, Any]] = {
-    "JSON": ('{"a": [1, "é"]}', '{"a": [1, "é"]}'),
-    "LONGTEXT": ("x" * 100_000, "x" * 100_000),
-    "MEDIUMBLOB": ({"b64": "/w=="}, b"\xff"),
-    "VECTOR": ("[1,0.1]", [1.0, 0.10000000149011612]),
-    "DATE": ("0000-00-00", None),
-    "TIMESTAMP": ("0000-00-00 00:00:00", None),
-    "ENUM('a')": (0, ""),
-    "TEXT": (None, None),
-}
 
 
 def read(text: str, recorded: Any, wanted: list[Any], labels: bool = True) -> Any:

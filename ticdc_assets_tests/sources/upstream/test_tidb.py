@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
-import pymysql
 import pytest
 
-from ticdc_assets.config.source_model import Upstream
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.schema.model import Kind, TableSchema
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import value
 from ticdc_assets_tests.protocols.happened import parse_create
-from ticdc_assets_tests.sources.upstream.test_rows import KEYLESS, KINDS
+from ticdc_assets_tests.sources.upstream.kinds import KEYLESS, KINDS
+from ticdc_assets_tests.sources.upstream.real_tidb import DATABASE, SERVER, Tidb
 
-SERVER = os.environ.get("TICDC_ASSETS_TIDB", "")
-DATABASE = "ticdc_assets_%`x"
 pytestmark = pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
-
-
-class Tidb:
-    """A database of its own in the server."""
-
-    def __init__(self) -> None:
-        host, _, port = SERVER.partition(":")
-        self.upstream = Upstream(host, "root", int(port or 4000))
-        self._connection = pymysql.connect(host=host, port=self.upstream.port, user="root", autocommit=True)
-        self.run(f"DROP DATABASE IF EXISTS {self.name}", f"CREATE DATABASE {self.name}", f"USE {self.name}")
-        # TiDB's embedded store collects no garbage, and yet asks for this before a read of the past.
-        self.run("INSERT IGNORE INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20200101-00:00:00.000 +0000', '')")
-        # A date of zeros is a value too, and TIMESTAMPs are read in the zone of the changefeed.
-        self.run("SET SESSION sql_mode = '', time_zone = '+08:00'")
-
-    @property
-    def name(self) -> str:
-        return f"`{DATABASE.replace('`', '``')}`"
-
-    def run(self, *statements: str, values: tuple[Any, ...] | None = None) -> int:
-        """Run the statements; the commit_ts of the last."""
-        with self._connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement, values)
-            cursor.execute("SELECT tidb_last_txn_info")
-            [info] = cursor.fetchone() or [""]
-        return int(json.loads(info or "{}").get("commit_ts", 0))
-
-    def close(self) -> None:
-        self.run(f"DROP DATABASE {self.name}")
-        self._connection.close()
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.process.follow.metrics import Metrics
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.process.follow.process import follower, scraped
-from ticdc_assets_tests.commands.process.follow.test_loop import Scripted, lines_of
-from ticdc_assets_tests.commands.process.follow.test_loop import no_pause as no_pause
+from ticdc_assets_tests.commands.process.follow.scripted import Scripted, lines_of
+from ticdc_assets_tests.commands.process.follow.scripted import no_pause as no_pause
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import expected_changes
-from ticdc_assets_tests.pipeline.landing.test_kafka_runs import feed_of, last_ts
-from ticdc_assets_tests.pipeline.landing.test_kafka_runs import sent as sent
-from ticdc_assets_tests.pipeline.landing.test_topic_faults import SentStream
-from ticdc_assets_tests.pipeline.landing.test_topic_faults import stream as stream
+from ticdc_assets_tests.pipeline.landing.faulty_topics import SentStream
+from ticdc_assets_tests.pipeline.landing.faulty_topics import stream as stream
+from ticdc_assets_tests.pipeline.landing.sent_streams import feed_of, last_ts
+from ticdc_assets_tests.pipeline.landing.sent_streams import sent as sent
 from ticdc_assets_tests.services.kafka import KafkaServer
 
 pytestmark = pytest.mark.services

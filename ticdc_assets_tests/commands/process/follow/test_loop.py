@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ticdc_assets import spark
 from ticdc_assets.cli import main
-from ticdc_assets.commands.process.follow import changefeed as changefeed_module
 from ticdc_assets.commands.process.follow import command
 from ticdc_assets.commands.process.follow.backoff import PAUSE_MAX_S, Backoff
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, FollowedRun
 from ticdc_assets.commands.process.follow.metrics import Metrics
-from ticdc_assets.commands.process.follow.stopping import StopSignal
 from ticdc_assets.commands.process.pending import ChangefeedResult
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.maintenance.compaction import FileCounts
 from ticdc_assets.tso import from_physical_ms
-from ticdc_assets_tests.assets.feeds import Feed, run_mirrors_without_java, ts
+from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
-
-
-class Scripted:
-    """Stops the loop after a number of scans, and runs the script's action before each."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *steps: Any) -> None:
-        self._steps = list(steps)
-        monkeypatch.setattr(spark, "LazySparkWorkers", lambda config: LocalWorkers())
-        monkeypatch.setattr(changefeed_module, "require_java", lambda: None)
-        monkeypatch.setattr(changefeed_module, "run_mirrors", run_mirrors_without_java)
-        monkeypatch.setattr(StopSignal, "wait", self._waiting())
-
-    def _waiting(self) -> Callable[[StopSignal, float], None]:
-        def wait(stop: StopSignal, seconds: float) -> None:
-            if self._steps:
-                self._steps.pop(0)()
-            else:
-                stop.request()
-
-        return wait
-
-
-def lines_of(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-@pytest.fixture
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Backoff, "succeeded", lambda self, began_s: None)
-    monkeypatch.setattr(Backoff, "failed", lambda self, now_s: 1.0)
+from ticdc_assets_tests.commands.process.follow.scripted import Scripted, lines_of
+from ticdc_assets_tests.commands.process.follow.scripted import no_pause as no_pause
 
 
 def test_each_run_is_one_json_line_and_a_look_without_news_is_none(

@@ -19,7 +19,7 @@ from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.sources.upstream import rows as upstream
 from ticdc_assets.sources.upstream.rows import ConnectionPolicy
 from ticdc_assets_tests.fixtures import Workload, of_full_set, read_jsonl, workloads
-from ticdc_assets_tests.pipeline.changelog.test_storage_changelogs import difference
+from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.gaps import Log, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.upstreams import is_cut

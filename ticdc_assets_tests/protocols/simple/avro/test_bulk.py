@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
-from io import BytesIO
 from itertools import islice
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,12 +16,10 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import avro as avro_package
 from ticdc_assets.protocols.simple import (
     decoder as simple,
 )
 from ticdc_assets.protocols.simple.avro import bulk as simple_avro_bulk
-from ticdc_assets.protocols.simple.avro import message as simple_avro
 from ticdc_assets.protocols.simple.avro.image_scanner import _hash
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -33,7 +27,6 @@ from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     ANY_COLUMN,
     LONGS,
     TEXTS,
-    TS,
     Pair,
     agree,
     every_damage,
@@ -44,6 +37,7 @@ from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     spoiled,
     values_agree,
 )
+from ticdc_assets_tests.protocols.simple.avro.written import SPACE, WHOLE_PAYLOAD, simple_message
 
 PLAIN = simple.SimpleOptions()
 every_simple = pytest.mark.parametrize("workload", workloads("simple-avro"), ids=lambda w: w.name)
@@ -123,16 +117,6 @@ def test_damaged_simple_messages_disturb_no_others(workload, data):
     agree(simple_avro_bulk, simple, data.draw(spoiled(pairs_of(workload))), PLAIN)
 
 
-AVSC = fastavro.parse_schema(json.loads(files(avro_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
-SPACE = "com.pingcap.simple.avro"
-
-
-def simple_message(payload: dict[str, Any]) -> bytes:
-    out = BytesIO()
-    fastavro.schemaless_writer(out, AVSC, (f"{SPACE}.Message", {"type": "DML", "payload": (f"{SPACE}.DML", payload)}))
-    return out.getvalue()
-
-
 CELLS = [
     LONGS,
     TEXTS,
@@ -154,18 +138,6 @@ WHOLE_IMAGE = {
     "f": (f"{SPACE}.UnsignedBigint", {"value": -1}),
     "g": (f"{SPACE}.Timestamp", {"location": "Ü", "value": "ö"}),
     "h": None,
-}
-WHOLE_PAYLOAD = {
-    "version": 1,
-    "database": "shöp",
-    "table": "t",
-    "tableID": 7,
-    "commitTs": TS,
-    "buildTs": 1,
-    "schemaVersion": TS - 4,
-    "claimCheckLocation": None,
-    "handleKeyOnly": False,
-    "checksum": None,
 }
 
 
