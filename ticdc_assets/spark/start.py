@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
 _PYTHON: Final = "spark.pyspark.python"
+_TEMPORARY_FOLDER: Final = "java.io.tmpdir"
+_DEFAULT_TEMPORARY_FOLDER: Final = "/tmp"  # noqa: S108  of Java
 _SOCKET_FOLDER_MAX: Final = 60
 """Characters. The path of a socket can have about 100, of which Spark's own names take 42."""
 
@@ -95,9 +97,17 @@ class JavaStart:
 
     def conf(self, conf: Mapping[str, str]) -> dict[str, str]:
         """The settings that change for it."""
-        written = conf.get(class_archive.JAVA_OPTIONS, "")
+        written = _with_temporary_folder(conf.get(class_archive.JAVA_OPTIONS, ""))
         options = {class_archive.JAVA_OPTIONS: class_archive.java_options(self.archive, written)}
         return {**options, PACKAGES: ""} if self.jars else options
+
+
+def _with_temporary_folder(options: str) -> str:
+    """Java's options with this process's folder for temporary files: Java itself does not read TMPDIR."""
+    folder = tempfile.gettempdir()
+    if folder == _DEFAULT_TEMPORARY_FOLDER or _TEMPORARY_FOLDER in options:
+        return options
+    return f'{options} "-D{_TEMPORARY_FOLDER}={folder}"'.strip()
 
 
 def java_start(config: Config) -> JavaStart:
