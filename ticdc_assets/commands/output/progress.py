@@ -129,7 +129,8 @@ def fitted(name: str, figures: list[str], width: int) -> str:
 def _cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
-    return f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
+    kept = set_cell_size(text, max(width - 1, 0)).rstrip(" .")
+    return f"{kept}…"
 
 
 def _tasks_of_spark() -> Count | None:

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from ticdc_assets.commands.output.progress import Stage, clock, named, rate
+from ticdc_assets.commands.output.progress import Stage, clock, fitted, named, rate
 from ticdc_assets.config import PACKAGED_SAMPLE
 from ticdc_assets.work_progress import Count, each_counted
 
@@ -151,6 +151,12 @@ def test_the_line_is_never_wider_than_the_terminal(width: int, name: str):
     line.reached(Count(12_345, 67_890, "message"))
 
     assert cell_len(shown(line)) <= width
+
+
+def test_a_name_that_is_cut_at_its_dots_ends_in_one_ellipsis():
+    assert [fitted("decoding ...", [], width) for width in (12, 11, 10, 9)] == [
+        "decoding ...", "decoding…", "decoding…", "decoding…"
+    ]  # fmt: skip
 
 
 def test_a_narrower_terminal_shows_less_of_the_name_and_fewer_figures():
