@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed
+from ticdc_assets.pipeline.record import BETWEEN_NOTES
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.make_task import task_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
@@ -16,7 +17,7 @@ from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
 from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.pending import StreamPending
-from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
+from ticdc_assets.pipeline.stream.record import misplaced_rows, unknown_tables, unread_tables, with_waiting
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
@@ -131,8 +132,12 @@ class StreamBatch:
     # -- the record ---------------------------------------------------------------------------------------------------
 
     def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
-        """The note where no statement gives the table's columns."""
-        return "its columns are inferred from rows" if source_table.newest.inferred else ""
+        """The note where no statement gives the table's columns, or where rows were misplaced."""
+        inferred = "its columns are inferred from rows" if source_table.newest.inferred else ""
+        # In a table that several TiCDC nodes send only the rows of a key have an order.
+        by_one_node = not self._lake.changefeed.sink.layout.table_across_nodes
+        misplaced = misplaced_rows(self._pending.scan.avro, source_table, old) if by_one_node else ""
+        return BETWEEN_NOTES.join(filter(None, [inferred, misplaced]))
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records, plus those of tables that wait for a schema or a statement, or whose messages cannot be read."""

@@ -1,17 +1,28 @@
-"""What a run of a message changefeed records of tables that wait."""
+"""What a run of a message changefeed records of tables that wait, and of rows that are misplaced."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.record import unknown_table
+from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
 from ticdc_assets.pipeline.stream.pending import StreamPending
+from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.records import TableRecord
 
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.stream.scan.avro import AvroScan
+    from ticdc_assets.schema.history.source_table import SourceTable
+
 _WAITING: Final = str(TableState.WAITING)
+_MISPLACED: Final = (
+    "behind their own deletes: the messages are not in the order of TiCDC, and the mirror may have rows that were "
+    "deleted. Compare it with TiDB"
+)
+_WARNINGS_MAX: Final = 5
+"""The number of runs of which the warnings are kept."""
 
 
 def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[TableRecord]:
@@ -46,3 +57,13 @@ def unread_tables(pending: StreamPending) -> list[TableRecord]:
     """Records of tables that only unreadable messages mention."""
     found = pending.faults.unread.items()
     return [unknown_table(*name, str(hold.state), hold.reason) for name, hold in found]
+
+
+def misplaced_rows(avro: AvroScan | None, source_table: SourceTable, old: TableRecord | None) -> str:
+    """The warning about the table's misplaced rows (see `scan.avro_repeats`), of this run and of earlier ones."""
+    found = [part for part in (old.note if old else "").split(BETWEEN_NOTES) if part.endswith(_MISPLACED)]
+    names = {fold_name(period.schema, period.table) for period in source_table.name_periods}
+    rows = sum(count for name, count in (avro.misplaced() if avro else {}).items() if name in names)
+    if rows:
+        found.append(f"{counted(rows, 'row')} {_MISPLACED}")
+    return BETWEEN_NOTES.join(list(dict.fromkeys(found))[-_WARNINGS_MAX:])

@@ -125,6 +125,14 @@ class AvroScan:
             event = avro_schema.table_schema(text, text, f"schema {key_id}", (table.schema, table.table))
             self.keys[table.name] = replace(event, inferred=True)
 
+    def misplaced(self) -> dict[SourceName, int]:
+        """By table, the number of misplaced rows, where there are any."""
+        found: dict[SourceName, int] = {}
+        for (_, name), repeats in self._repeats.items():
+            if repeats.misplaced:
+                found[name] = found.get(name, 0) + repeats.misplaced
+        return found
+
     def repeated(self) -> frozenset[int]:
         """The ordinals of repeats."""
         return frozenset(ordinal for repeats in self._repeats.values() for ordinal in repeats.ordinals)

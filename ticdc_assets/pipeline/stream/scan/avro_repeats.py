@@ -6,6 +6,10 @@ a row, or another delete with no row between. The delete before a repeated newes
 belongs to the second delivery and preceded that row in the first one, or comes again later in the second delivery.
 Changes
 that an earlier run read are not known here: such repeats stay in the changelog, and the mirror is still correct.
+
+A row that follows the delete of its key, was not sent before, and is older than an earlier row of its table in the
+partition, is misplaced: another writer changed the order of the messages, and the row may be the one that was deleted.
+Rows up to the first one of a run may be repeats of an earlier run, so these are not counted.
 """
 
 from __future__ import annotations
@@ -24,9 +28,13 @@ class _Key:
 
 @dataclass(slots=True)
 class Repeats:
-    """One table's changes in one partition, added in order. `ordinals` has the repeats."""
+    """One table's changes in one partition, added in order. `ordinals` has the repeats, `misplaced` the number of
+    misplaced rows."""
 
     ordinals: set[int] = field(default_factory=set)
+    misplaced: int = 0
+    _first: int = 0
+    _newest: int = 0
     _keys: dict[bytes, _Key] = field(default_factory=dict)
 
     def row(self, ordinal: int, commit_ts: int, key: bytes) -> None:
@@ -34,6 +42,11 @@ class Repeats:
         state = self._keys.setdefault(key, _Key())
         state.last = commit_ts
         if commit_ts > state.newest:
+            if commit_ts >= self._newest:
+                self._newest = commit_ts
+                self._first = self._first or commit_ts
+            elif state.delete is not None and commit_ts > self._first:
+                self.misplaced += 1
             state.newest, state.delete = commit_ts, None
             return
         self.ordinals.add(ordinal)

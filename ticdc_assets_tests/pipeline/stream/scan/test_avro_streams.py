@@ -54,6 +54,48 @@ def test_a_change_that_was_sent_again_counts_once(tsos: tuple[int, ...], again: 
     assert repeats(*tsos) == again
 
 
+def misplaced(*changes: tuple[str, int]) -> int:
+    """The number of misplaced rows among changes of several keys: a key, and a row's commit_ts or 0 for a delete."""
+    seen = Repeats()
+    for ordinal, (key, ts) in enumerate(changes):
+        if ts:
+            seen.row(ordinal, ts, key.encode())
+        else:
+            seen.delete(ordinal, key.encode())
+    return seen.misplaced
+
+
+ORDERED = (("a", 4), ("b", 5), ("b", 5), ("c", 5), ("a", 0), ("d", 9), ("b", 0), ("b", 12))
+
+
+def test_rows_in_their_order_are_not_misplaced():
+    assert misplaced(*ORDERED) == 0
+
+
+@pytest.mark.parametrize("begin", range(8))
+def test_a_delivery_from_anywhere_on_misplaces_no_row(begin: int):
+    assert misplaced(*ORDERED, *ORDERED[begin:]) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows"),
+    [
+        ((("a", 4), ("c", 0), ("d", 9), ("c", 6)), 1),  # the delete of c, before its row
+        ((("a", 4), ("c", 0), ("e", 0), ("d", 9), ("c", 6), ("c", 7), ("e", 5)), 2),  # and c once more
+        ((("a", 4), ("c", 5), ("c", 0), ("d", 9), ("c", 6)), 1),
+        ((("a", 4), ("c", 0), ("d", 9), ("c", 9)), 0),  # of the transaction of d
+        ((("a", 4), ("c", 0), ("d", 9), ("c", 4)), 0),  # sent again: an earlier run may have it
+        ((("a", 4), ("c", 0), ("d", 9), ("c", 3)), 0),
+        ((("a", 4), ("d", 9), ("c", 6)), 0),  # no delete
+        ((("a", 4), ("a", 9), ("a", 0), ("a", 6)), 0),  # not newer than its key's: a repeat
+    ],
+)
+def test_an_old_row_behind_its_own_delete_is_misplaced_unless_it_may_be_a_repeat(
+    changes: tuple[tuple[str, int], ...], rows: int
+):
+    assert misplaced(*changes) == rows
+
+
 @pytest.mark.parametrize("cut", range(1, 8))
 @pytest.mark.parametrize("begin", range(8))
 def test_wherever_a_delivery_ends_and_the_next_begins_a_key_has_its_last_row(cut: int, begin: int):
