@@ -21,7 +21,7 @@ from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
 from ticdc_assets.assets.metadata.clock import Clock
-from ticdc_assets.assets.table_status import Reported, kept_aside, reported
+from ticdc_assets.assets.table_status import Reported, quarantined_by_table, reported
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.faults import interrupted_by, note_frames, redacted_error
@@ -117,7 +117,7 @@ class ChangefeedRun:
     def quarantined(self) -> dict[str, list[QuarantinedRecord]]:
         """The records in quarantine, by source table."""
         if self.outcome.quarantined is None:
-            self.outcome.quarantined = kept_aside(self.lake.history(), self.lake.control.quarantined())
+            self.outcome.quarantined = quarantined_by_table(self.lake.history(), self.lake.control.quarantined())
         return self.outcome.quarantined
 
     def published(self) -> None:

@@ -46,7 +46,7 @@ def reported(history: History, record: WatermarkRecord | None) -> dict[SourceNam
 # -- quarantined records -----------------------------------------------------------------------------------------------
 
 
-def kept_aside(history: History, records: Iterable[QuarantinedRecord]) -> dict[str, list[QuarantinedRecord]]:
+def quarantined_by_table(history: History, records: Iterable[QuarantinedRecord]) -> dict[str, list[QuarantinedRecord]]:
     """The records of each source table. A record with several possible tables counts for each of them, so that no check
     passes by mistake."""
     by_table: dict[str, list[QuarantinedRecord]] = {}

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -25,6 +26,8 @@ from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.services.dagster import Dagster, dagster_dev, until
 
 RUN_TIMEOUT_S = 600
+DAYS = 5
+"""How many days before today have rows."""
 CREATE = """CREATE TABLE `users` (`id` INT NOT NULL COMMENT 'the number of the customer',
  `name` VARCHAR(200) COMMENT 'as on the contract', PRIMARY KEY (`id`)) COMMENT='who buys'"""
 LOCATION = "/locations/__repository__@ticdc_assets.definitions"
@@ -37,6 +40,10 @@ PAGES = {
     "mirror-lineage": "/assets/shop/mirror/shop/users?view=lineage",
     "changelog": "/assets/shop/changelog/shop/users_changes",
     "changelog-events": "/assets/shop/changelog/shop/users_changes?view=events",
+    "days": "/assets/shop/days?view=partitions",
+    "automation": "/automation",
+    "sensor": f"{LOCATION}/sensors/shop_new_files",
+    "rebuild": f"{LOCATION}/jobs/shop_rebuild/playground",
 }
 CLIP = {"x": 290, "y": 335, "width": 1262, "height": 440}
 """The part of the page with the graph of two tables, in pixels."""
@@ -59,9 +66,15 @@ def main() -> None:
 
 
 def _shop(folder: Path) -> Feed:
-    feed = Feed(folder, dagster={"owners": {"shop.*": ["team:data"]}, "tags": {"shop.users": {"domain": "crm"}}})
+    settings = {
+        "owners": {"shop.*": ["team:data"]},
+        "tags": {"shop.users": {"domain": "crm"}},
+        "days_from": (datetime.now(UTC) - timedelta(days=DAYS)).date(),
+    }
+    feed = Feed(folder, dagster=settings)
     feed.statement("shop", "users", CREATE, 1).table("shop", "orders")
     now_s = _now_s()
+    feed.rows("shop", "users", *(("I", 100 + n, f"earlier {n}", now_s - n * 86_400) for n in range(DAYS, 0, -1)))
     feed.rows("shop", "users", *(("I", n, f"name {n}", now_s - 90) for n in range(1, 41)))
     feed.rows("shop", "orders", *(("I", n, f"order {n}", now_s - 80) for n in range(1, 121)))
     feed.rows("shop", "users", ("U", 1, "Anna", now_s - 60), ("D", 2, "name 2", now_s - 60))

@@ -12,7 +12,7 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.table_specs import changelog_spec
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger
-from ticdc_assets.assets.table_status import Reported, kept_aside, reported
+from ticdc_assets.assets.table_status import Reported, quarantined_by_table, reported
 from ticdc_assets.schema.history.source_table import History, fold_name
 from ticdc_assets.tables.fields import lake_tables
 
@@ -90,7 +90,7 @@ class _Results:
         self._quarantined = self._control.quarantined()
         run_id = self._report.run_id if self._report else None
         now = [record for record in self._quarantined if record.run_id == run_id]
-        self._quarantined_now = kept_aside(run.pending().history, now)
+        self._quarantined_now = quarantined_by_table(run.pending().history, now)
 
     def quarantine(self) -> Metadata:
         added = self._report.quarantined if self._report else 0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PLACE: Final = (layout.COMMIT_TS, layout.OP)
 
 
-def put_back(replay_context: ReplayContext, source_table_id: str, rows: Sequence[Rows]) -> int:
+def append_replayed(replay_context: ReplayContext, source_table_id: str, rows: Sequence[Rows]) -> int:
     """Append the changes that the source table's changelog lacks, in one fenced commit. Returns their number."""
     table = replay_context.tables[source_table_id].refresh()
     replay_context.tables[source_table_id] = table

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.pipeline.replay.changelog import put_back
+from ticdc_assets.pipeline.replay.changelog import append_replayed
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
@@ -108,7 +108,7 @@ def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayI
         decoded = replay_of(lake)(replay_context, Path(folder)).decode(inputs)
     by_source_table = _by_source_table(decoded)
     for source_table_id, rows in sorted(by_source_table.items()):
-        report.added[source_table_id] = put_back(replay_context, source_table_id, rows)
+        report.added[source_table_id] = append_replayed(replay_context, source_table_id, rows)
     _record(lake, replay_context, by_source_table)
     sound = [record for one in decoded if not one.problem for record in one.records]
     lake.control.resolve({record.position: str(Resolution.REPLAYED) for record in sound}, report.run_id)

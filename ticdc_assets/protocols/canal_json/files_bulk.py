@@ -18,7 +18,7 @@ from ticdc_assets.protocols.canal_json.grammar import row_form
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows
 from ticdc_assets.protocols.columnar.scanned_rows import raw_rows, table_names
 from ticdc_assets.protocols.formats.json.template import literal, maybe
-from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, scan_texts
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
@@ -101,7 +101,7 @@ class _Reader:
             yield self._rows(block, bounds[first : first + lines_max + 1], line + first)
 
     def _rows(self, block: Bytes, bounds: Ints, line: int) -> RawRows:
-        found, self._names = noted(block, bounds[:-1], bounds[1:], _FORM, self._names)
+        found, self._names = scan_texts(block, bounds[:-1], bounds[1:], _FORM, self._names)
         if len(found) < len(bounds) - 1:
             raise _unsupported(self._where, "lines of another form, or columns that the schema does not have")
         if table_names(block, found.strings)[0] != (self._source,):

@@ -15,7 +15,7 @@ from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS
-from ticdc_assets.protocols.formats.json.texts import Noted
+from ticdc_assets.protocols.formats.json.texts import ScannedTexts
 from ticdc_assets.protocols.formats.string_arrays import Mask
 
 
@@ -27,7 +27,7 @@ def _columns(text: bytes) -> tuple[str, ...]:
         return ()
 
 
-def _is_sound(found: Noted, options: CanalJsonOptions) -> Mask:
+def _is_sound(found: ScannedTexts, options: CanalJsonOptions) -> Mask:
     """The rows with a commit_ts if all rows must have one, else all rows."""
     return np.asarray(found.numbers[:, COMMIT_TS] >= (0 if options.is_dated else -1))
 

@@ -27,10 +27,10 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     with_structs,
 )
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
-from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.string_arrays import Mask, joined
 
-IsSound = Callable[[Noted, Any], Mask]
+IsSound = Callable[[ScannedTexts, Any], Mask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RowGrammar:
         """The headers of the rows that have this form."""
         texts, message = bodies(messages.values, options.compression)
         data, bounds = joined(texts)
-        found, _ = noted(data, bounds[:-1], bounds[1:], self.head, NO_NAMES)
+        found, _ = scan_texts(data, bounds[:-1], bounds[1:], self.head, NO_NAMES)
         found = self._sound(found, options)
         names, name = table_names(data, found.strings)
         return heads_of(
@@ -72,7 +72,7 @@ class RowGrammar:
         """The rows that have this form."""
         texts, message = bodies(messages.values, options.compression)
         data, bounds = joined(texts)
-        source, _ = noted(data, bounds[:-1], bounds[1:], self.source, NO_NAMES)
+        source, _ = scan_texts(data, bounds[:-1], bounds[1:], self.source, NO_NAMES)
         has_version = self.row.numbers > SCHEMA_VERSION
         version = source.numbers[:, SCHEMA_VERSION] if has_version else None
         left = np.ones(len(messages), np.bool_)
@@ -99,6 +99,6 @@ class RowGrammar:
                 )
         return BulkRows(tuple(tables), left)
 
-    def _sound(self, found: Noted, options: Any) -> Noted:
+    def _sound(self, found: ScannedTexts, options: Any) -> ScannedTexts:
         sound = self.is_sound(found, options)
         return found if sound.all() else found.take(np.flatnonzero(sound))

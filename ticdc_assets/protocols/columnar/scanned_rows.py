@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
-from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places
 from ticdc_assets.protocols.limits import COLUMNS_MAX
@@ -83,7 +83,7 @@ def by_table(data: Bytes, places: Places, version: Ints | None = None) -> Iterat
 
 def alike(
     data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, columns_of_text: ColumnsOf
-) -> Iterator[tuple[tuple[str, ...], Noted]]:
+) -> Iterator[tuple[tuple[str, ...], ScannedTexts]]:
     """The rows of one table, grouped by their set of columns. Texts that do not match the template are left out. The
     first text determines the first set of columns, the first text with other columns the next one, and so on.
 
@@ -99,7 +99,7 @@ def alike(
         columns = columns_of_text(data[starts[rest[0]] : ends[rest[0]]].tobytes())
         others = []
         for part in _parts(rest, len(columns)) if 0 < len(columns) <= COLUMNS_MAX else ():
-            found, _ = noted(data, starts[part], ends[part], form, JsonColumnNames.of(columns))
+            found, _ = scan_texts(data, starts[part], ends[part], form, JsonColumnNames.of(columns))
             is_other = (found.images[NEW, :, :, 0] == NOT_SENT).any(axis=1)
             if found.has_marks:
                 is_other |= _are_of_another_kind(found)
@@ -116,14 +116,14 @@ def _parts(rows: Ints, columns: int) -> Iterator[Ints]:
     return (rows[begin : begin + size] for begin in range(0, len(rows), size))
 
 
-def _kinds(found: Noted) -> tuple[Mask, Mask, Mask, Mask]:
+def _kinds(found: ScannedTexts) -> tuple[Mask, Mask, Mask, Mask]:
     """Masks of the new values that are present and of those with marks; the same for old values."""
     has_old = (found.numbers[:, HAS_OLD] == 1)[:, None]
     new, old = found.images[NEW, :, :, 0] >= 0, has_old & (found.images[OLD, :, :, 0] >= 0)
     return new, new & (found.marks[NEW, :, :, 0] >= 0), old, old & (found.marks[OLD, :, :, 0] >= 0)
 
 
-def _are_of_another_kind(found: Noted) -> Mask:
+def _are_of_another_kind(found: ScannedTexts) -> Mask:
     """The rows in which a column is a string but is not one in the first row with a value, or vice versa."""
     new, new_marked, old, old_marked = _kinds(found)
     both, marked = np.concatenate((new, old)), np.concatenate((new_marked, old_marked))
@@ -134,7 +134,7 @@ def _are_of_another_kind(found: Noted) -> Mask:
     return np.asarray(differs[: len(found)] | differs[len(found) :])
 
 
-def raw_rows(data: Bytes, found: Noted, columns: tuple[str, ...], line: Ints) -> RawRows:
+def raw_rows(data: Bytes, found: ScannedTexts, columns: tuple[str, ...], line: Ints) -> RawRows:
     """The row changes of scanned texts, with values as text. Values that are missing in an old row come from the new
     row.
 
@@ -163,18 +163,18 @@ def _sent(image: Places) -> tuple[pa.Array, ...] | None:
     return None if sent.all() else tuple(pa.array(column) for column in np.ascontiguousarray(sent.T))
 
 
-def with_old(found: Noted) -> Mask:
+def with_old(found: ScannedTexts) -> Mask:
     """Which rows have old values; old values of rows other than updates are ignored."""
     return np.asarray((found.numbers[:, HAS_OLD] == 1) & (found.numbers[:, OP] == ord("U")))
 
 
-def number_of(found: Noted, slot: int) -> pa.Array:
+def number_of(found: ScannedTexts, slot: int) -> pa.Array:
     """The number of each row in this slot; null if the row has none."""
     numbers = found.numbers[:, slot]
     return pa.array(numbers, mask=numbers < 0)
 
 
-def with_structs(raw: RawRows, data: Bytes, found: Noted, kind: pa.StructType) -> RawRows:
+def with_structs(raw: RawRows, data: Bytes, found: ScannedTexts, kind: pa.StructType) -> RawRows:
     """The rows with structs of type `kind` in the columns whose values have marks.
 
     The last field of the struct is the text; the first, if there are two, is the mark.
@@ -190,7 +190,7 @@ def with_structs(raw: RawRows, data: Bytes, found: Noted, kind: pa.StructType) -
     return replace(raw, wire=_structs(raw.wire, now, marked, kind), before=before)
 
 
-def _marked(found: Noted) -> Mask:
+def _marked(found: ScannedTexts) -> Mask:
     """The columns whose values have marks."""
     _, new, _, old = _kinds(found)
     return np.asarray(new.any(axis=0) | old.any(axis=0))

@@ -28,7 +28,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
 from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES
 from ticdc_assets.protocols.formats.frames.bulk import Frames, split
-from ticdc_assets.protocols.formats.json.texts import NO_NAMES, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
 from ticdc_assets.protocols.open_protocol.columns import column
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
@@ -42,7 +42,7 @@ _NONE: Final = -1
 def heads(messages: Messages, options: OpenProtocolOptions) -> RowHeaders:
     """The headers of the whole rows."""
     events = _events(messages, options)
-    found, _ = noted(events.data, events.starts, events.ends, HEAD, NO_NAMES)
+    found, _ = scan_texts(events.data, events.starts, events.ends, HEAD, NO_NAMES)
     taken = events.whole_messages(events.event[found.rows])
     chosen = np.flatnonzero(taken[events.event[found.rows]])
     event = events.event[found.rows[chosen]]
@@ -87,7 +87,7 @@ class _Events:
     message: Ints
     ordinal: Ints
     key_data: Bytes
-    keys: Noted
+    keys: ScannedTexts
     key: Ints
     data: Bytes
     starts: Ints
@@ -104,7 +104,7 @@ class _Events:
 def _events(messages: Messages, options: OpenProtocolOptions) -> _Events:
     keys, values, paired = _frames(messages)
     key_texts, texts = texts_of(keys, Compression.NONE), texts_of(values, options.compression)
-    found, _ = noted(key_texts.data, key_texts.starts, key_texts.ends, KEY, NO_NAMES)
+    found, _ = scan_texts(key_texts.data, key_texts.starts, key_texts.ends, KEY, NO_NAMES)
     has_names = (found.strings[:, :, 0] != found.strings[:, :, 1]).all(axis=1)
     found = found.take(np.flatnonzero(has_names & (found.numbers[:, KEY_TS] > 0)))
     key = np.full(len(keys.message), _NONE)
@@ -148,7 +148,7 @@ class _Part:
 
     name: TableName
     columns: tuple[str, ...]
-    found: Noted
+    found: ScannedTexts
     event: Ints
 
 

@@ -15,7 +15,7 @@ from ticdc_assets.assets.checks import results as verdicts
 from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
-from ticdc_assets.assets.table_status import kept_aside
+from ticdc_assets.assets.table_status import quarantined_by_table
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime
@@ -350,7 +350,7 @@ def test_a_quarantined_message_may_be_of_every_table_that_had_its_name_before():
     record = QuarantinedRecord(to_datetime(ts(100)), "run", "shop", "BAD", "t/0", 7, "x", b"")
     history = History((table("old", 1), table("older", 2), table("later", 100 + 3600)))
 
-    assert set(kept_aside(history, [record])) == {"old", "older"}
+    assert set(quarantined_by_table(history, [record])) == {"old", "older"}
 
 
 def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(

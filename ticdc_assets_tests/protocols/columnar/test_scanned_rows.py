@@ -19,7 +19,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     table_names,
     with_old,
 )
-from ticdc_assets.protocols.formats.json.texts import Noted
+from ticdc_assets.protocols.formats.json.texts import ScannedTexts
 from ticdc_assets.protocols.formats.string_arrays import IS_NULL, NOT_SENT
 
 
@@ -69,7 +69,7 @@ def test_of_very_many_tables_those_with_few_texts_are_left_out(monkeypatch: pyte
 DATA = b"abcdef\0"
 
 
-def noted(*rows: tuple[str, int, list[tuple[int, int]], list[tuple[int, int]]]) -> Noted:
+def scan_texts(*rows: tuple[str, int, list[tuple[int, int]], list[tuple[int, int]]]) -> ScannedTexts:
     """Rows of an operation, whether they have old values, and the places of their new and old values."""
     numbers = np.full((len(rows), 6), -1, np.int64)
     numbers[:, OP] = [ord(op) for op, *_ in rows]
@@ -77,11 +77,11 @@ def noted(*rows: tuple[str, int, list[tuple[int, int]], list[tuple[int, int]]]) 
     numbers[:, COMMIT_TS] = range(len(rows))
     images = np.array([[new for *_, new, _ in rows], [old for *_, old in rows]], np.int32)
     nothing = np.zeros(0, np.int64)
-    return Noted(np.arange(len(rows)), nothing, numbers, np.zeros((len(rows), 2, 2), np.int32), images, images)
+    return ScannedTexts(np.arange(len(rows)), nothing, numbers, np.zeros((len(rows), 2, 2), np.int32), images, images)
 
 
 A, B, C, NULL, MISSING = (0, 1), (1, 2), (2, 3), (IS_NULL, 0), (NOT_SENT, 0)
-ROWS = noted(
+ROWS = scan_texts(
     ("I", 0, [A, B], [C, C]), ("U", 1, [B, NULL], [A, MISSING]), ("U", 0, [C, A], [A, A]), ("D", 1, [A, A], [B, B])
 )
 
@@ -107,7 +107,7 @@ def test_a_number_that_a_row_does_not_have_is_null():
 def test_columns_that_a_row_does_not_send_are_told():
     rows = raw_rows(
         np.frombuffer(DATA, np.uint8),
-        noted(("I", 0, [A, MISSING], [A, A]), ("I", 0, [NULL, B], [A, A])),
+        scan_texts(("I", 0, [A, MISSING], [A, A]), ("I", 0, [NULL, B], [A, A])),
         ("x", "y"),
         np.array([0, 1]),
     )

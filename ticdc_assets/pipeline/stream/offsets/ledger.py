@@ -195,7 +195,7 @@ class Ledger:
             else:
                 missing = _not_accepted(rules, partition, self._missing(partition, cursor))
                 if missing:
-                    yield CaptureFault(_hole(partition, *missing[0]), partition, missing[0][0])
+                    yield CaptureFault(_missing_offsets(partition, *missing[0]), partition, missing[0][0])
 
     def _missing(self, partition: TopicPartition, cursor: StreamCursor) -> list[Range]:
         found = self._partitions[partition].offsets
@@ -232,7 +232,7 @@ def _disorder(partition: TopicPartition, found: _Partition, cursor: StreamCursor
     )
 
 
-def _hole(partition: TopicPartition, first: int, end: int) -> str:
+def _missing_offsets(partition: TopicPartition, first: int, end: int) -> str:
     count = "1 message is" if end == first + 1 else f"{end - first} messages are"
     last = "" if end == first + 1 else f"-{end - 1}"
     return (

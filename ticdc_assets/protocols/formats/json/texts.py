@@ -67,7 +67,7 @@ NO_NAMES: Final = JsonColumnNames.of(())
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class ScannedTexts:
     """The scan results of the texts that match a template; see `formats.json.scanner.scan` for the arrays.
 
     `rows` are the ordinals of these texts. `others` are the ordinals of texts that match except for the name of a
@@ -89,16 +89,16 @@ class Noted:
         """Whether some values are other than strings and nulls."""
         return self.marks is not self.images
 
-    def take(self, which: Ints) -> Noted:
+    def take(self, which: Ints) -> ScannedTexts:
         """The results of the texts at these indices."""
         images = np.take(self.images, which, axis=1)
         marks = images if not self.has_marks else np.take(self.marks, which, axis=1)
-        return Noted(self.rows[which], self.others, self.numbers[which], self.strings[which], images, marks)
+        return ScannedTexts(self.rows[which], self.others, self.numbers[which], self.strings[which], images, marks)
 
 
-def noted(
+def scan_texts(
     data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: JsonColumnNames
-) -> tuple[Noted, JsonColumnNames]:
+) -> tuple[ScannedTexts, JsonColumnNames]:
     """The scan results of the texts that match a template.
 
     Args:
@@ -111,7 +111,7 @@ def noted(
     """
     count = len(starts)
     images = np.empty((form.images, count, len(names.columns), 2), np.int32)
-    found = Noted(
+    found = ScannedTexts(
         np.arange(count),
         np.zeros(0, np.int64),
         np.empty((count, form.numbers), np.int64),
@@ -133,7 +133,9 @@ def noted(
     return (found if has_form.all() else found.take(np.flatnonzero(has_form))), names
 
 
-def _scanned(data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: JsonColumnNames, into: Noted) -> Ints:
+def _scanned(
+    data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, names: JsonColumnNames, into: ScannedTexts
+) -> Ints:
     """The outcomes of a scan; its results are written to `into`."""
     outcomes = np.empty(len(starts), np.int64)
     spelled, bounds, means = names.as_arrays()

@@ -13,7 +13,7 @@ import orjson
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.columnar.scanned_rows import COMMIT_TS, SCHEMA_VERSION
-from ticdc_assets.protocols.formats.json.texts import Noted
+from ticdc_assets.protocols.formats.json.texts import ScannedTexts
 from ticdc_assets.protocols.formats.string_arrays import Mask
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.simple.json.grammar import HEAD, ROW, SOURCE
@@ -29,7 +29,7 @@ def _columns(text: bytes) -> tuple[str, ...]:
         return ()
 
 
-def _is_sound(found: Noted, options: SimpleOptions) -> Mask:
+def _is_sound(found: ScannedTexts, options: SimpleOptions) -> Mask:
     """The rows whose names are not empty and whose commit_ts and schema version are positive."""
     has_names = (found.strings[:, :, 0] != found.strings[:, :, 1]).all(axis=1)
     has_times = (found.numbers[:, [COMMIT_TS, SCHEMA_VERSION]] > 0).all(axis=1)

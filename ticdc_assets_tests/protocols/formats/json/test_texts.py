@@ -26,7 +26,7 @@ from ticdc_assets.protocols.formats.json.template import (
     text,
     texts,
 )
-from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, Noted, noted
+from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import IS_NULL
@@ -44,10 +44,10 @@ ROOM = (b"", b'"' * VECTOR)
 
 def seen(
     form: JsonTemplate, *given: bytes, columns: tuple[str, ...] = (), behind: bytes = b""
-) -> tuple[Noted, np.ndarray]:
+) -> tuple[ScannedTexts, np.ndarray]:
     data = np.frombuffer(b"".join(given) + behind, np.uint8)
     bounds = np.cumsum([0, *(len(one) for one in given)])
-    return noted(data, bounds[:-1], bounds[1:], form, JsonColumnNames.of(columns))[0], data
+    return scan_texts(data, bounds[:-1], bounds[1:], form, JsonColumnNames.of(columns))[0], data
 
 
 def fits(form: JsonTemplate, given: bytes, columns: tuple[str, ...] = ()) -> bool:
@@ -61,7 +61,7 @@ def strings_of(*given: bytes) -> list[str]:
     return every[0]
 
 
-def _strings(found: Noted, data: np.ndarray, count: int) -> list[str]:
+def _strings(found: ScannedTexts, data: np.ndarray, count: int) -> list[str]:
     assert len(found) == count
     (column,) = columns_of(data, found.strings, found.strings, np.ones(count, np.bool_))
     column.validate(full=True)
@@ -75,7 +75,7 @@ def images_of(*given: bytes) -> list[dict[str, str | None]]:
     return every[0]
 
 
-def _images(found: Noted, data: np.ndarray, count: int) -> list[dict[str, str | None]]:
+def _images(found: ScannedTexts, data: np.ndarray, count: int) -> list[dict[str, str | None]]:
     assert len(found) == count
     columns = columns_of(data, found.images[0], found.images[0], np.ones(count, np.bool_))
     return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
