@@ -175,6 +175,14 @@ def test_a_row_tells_its_table_as_far_as_it_can():
             infer_table("s", "t", {"v": hint})
 
 
+def test_a_type_without_a_length_is_the_widest_of_its_kind():
+    columns = {"b": Hint("bit", -7), "d": Hint("decimal", 3)}
+
+    shapes = [(c.type.length, c.type.scale) for c in infer_table("s", "t", columns).columns]
+
+    assert shapes == [(64, None), (65, 30)]
+
+
 @pytest.mark.parametrize("tso", [0, 1, INT64_MAX])
 def test_bulk_tells_the_first_and_the_last_commit_ts(tso: int):
     body = json.dumps(with_extension(commitTs=tso), separators=(",", ":")).encode()

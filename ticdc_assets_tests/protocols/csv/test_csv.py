@@ -275,7 +275,7 @@ def test_a_commit_ts_is_read_to_its_last_digit(digits: str) -> None:
     assert bulk(data, PLAIN, ("a", "b")) == reference(data, PLAIN, ("a", "b"))
 
 
-@pytest.mark.parametrize("digits", ["", "-1", "1.0", str(2**63), "9" * 19, "0" * 20])
+@pytest.mark.parametrize("digits", ["", "-1", "1:", "1/", "1.0", str(2**63), "9" * 19, "0" * 20])
 def test_a_commit_ts_that_is_none_is_left_to_the_reference(digits: str) -> None:
     assert bulk_or_none(f'"I","t","s",{digits},1,2\n'.encode(), PLAIN, ("a", "b"), 1 << 20) is None
 

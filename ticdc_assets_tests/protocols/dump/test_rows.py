@@ -240,6 +240,9 @@ def test_flags_that_leave_values_ambiguous_are_refused():
         DumpForm(delimiter="", escapes_backslash=False)
     with pytest.raises(ConfigError, match="expected one ASCII character or none"):
         DumpForm(delimiter="''")
+    for form in ({"separator": ""}, {"terminator": ""}):
+        with pytest.raises(ConfigError, match="expected at least one character in each"):
+            DumpForm(**form)
     with pytest.raises(ConfigError, match="--csv-line-terminator: expected a line end in it"):
         DumpForm(delimiter="", terminator="$")
     text = b"id,v,b\r\n1,a\\,b\\\\N,\\N\r\n2,\\\\N,x\r\n"
