@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
+
+_INTERRUPTED: Final = "KeyboardInterrupt while sending command."
 
 
 @contextmanager
@@ -31,6 +34,7 @@ def abandon_interrupted_calls(client: Any) -> None:
     next call, such as the one that PySpark makes when it leaves a job, would wait until Java has ended the interrupted
     one, and would take the answer of that one for its own.
     """
+    _log_no_interruption()
     if not hasattr(client, "get_thread_connection"):
         return  # without a connection for each thread, an interrupted one is not used again
     send_command = client.send_command
@@ -44,6 +48,18 @@ def abandon_interrupted_calls(client: Any) -> None:
             raise
 
     client.send_command = send_or_abandon
+
+
+def _log_no_interruption() -> None:
+    """Py4J raises what it logs, and writes the trace of KeyboardInterrupt to the root logger."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    root = logging.getLogger()
+    if _is_no_interruption not in root.filters:
+        root.addFilter(_is_no_interruption)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    return record.msg != _INTERRUPTED
 
 
 def _close(connection: Any) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, DagsterExecutionInterruptedError])
 def test_an_interruption_does_not_wait_for_the_job_and_later_calls_get_their_own_answers(
-    tmp_path: Path, kind: type[BaseException]
+    tmp_path: Path, kind: type[BaseException], caplog: pytest.LogCaptureFixture
 ):
     workers = SparkWorkers(spark.session(FeedLake(workloads("storage-csv")[0], tmp_path / "lake").config))
     begun, may_end = tmp_path / "begun", tmp_path / "may_end"
@@ -40,6 +40,7 @@ def test_an_interruption_does_not_wait_for_the_job_and_later_calls_get_their_own
 
     assert still_running == (0, 1)
     assert answer == 7
+    assert not caplog.records
 
 
 def _waits(files: tuple[Path, Path]) -> None:
