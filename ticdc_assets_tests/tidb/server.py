@@ -95,7 +95,7 @@ class Tidb(Session):
 
     def last_commit_ts(self) -> int:
         """The commit_ts of this session's last transaction; 0 where it wrote nothing."""
-        info = json.loads(self.run("SELECT tidb_last_txn_info")[0][0] or "{}")
+        info = json.loads(self.run("SELECT @@tidb_last_txn_info")[0][0] or "{}")
         return int(info.get("commit_ts", 0))
 
     def last_job(self) -> int:

@@ -37,7 +37,7 @@ class Tidb:
         with self._connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement, values)
-            cursor.execute("SELECT tidb_last_txn_info")
+            cursor.execute("SELECT @@tidb_last_txn_info")
             [info] = cursor.fetchone() or [""]
         return int(json.loads(info or "{}").get("commit_ts", 0))
 
