@@ -1,4 +1,4 @@
-"""What a message says of a table's schema: a DDL statement, or the columns that the table has."""
+"""The content of a message about a table's schema: a DDL statement, or the columns that the table has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ticdc_assets.schema.model import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class DdlHints:
-    """What a message has of a table apart from the statement and its schemas; None where it is absent.
+    """The fields of a message apart from the statement and its schemas; None where a field is absent.
 
     old_name: the names of database and table before a RENAME.
     version, before_version: the schema versions of `after` and `before`, if rows of the protocol name versions.

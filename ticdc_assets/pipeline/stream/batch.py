@@ -134,7 +134,7 @@ class StreamBatch:
     def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
         """The note where no statement gives the table's columns, or where rows were misplaced."""
         inferred = "its columns are inferred from rows" if source_table.newest.inferred else ""
-        # In a table that several TiCDC nodes send only the rows of a key have an order.
+        # If several TiCDC nodes send one table, only the rows of the same key have an order.
         by_one_node = not self._lake.changefeed.sink.layout.table_across_nodes
         misplaced = misplaced_rows(self._pending.scan.avro, source_table, old) if by_one_node else ""
         return BETWEEN_NOTES.join(filter(None, [inferred, misplaced]))

@@ -15,7 +15,7 @@ from ticdc_assets.schema.model import Kind, MySqlType
 
 REALS: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _TOKEN: Final = re.compile(rb"-0[^0-9.eE]")
-"""Text may match it too: such a message is parsed twice, with the same result."""
+"""A text value may match it too. Such a message is parsed twice, with the same result."""
 _INT64_MIN, _UINT64_MAX = -(1 << 63), (1 << 64) - 1
 
 
@@ -28,7 +28,7 @@ class NegativeZero(int):
 
 
 def json_row(body: bytes, where: str, images: tuple[str, ...]) -> dict[str, Any]:
-    """As `json_object`; inside the members `images` each `-0` is a NegativeZero."""
+    """Parse a JSON object like `json_object`, but each `-0` inside the members `images` is a NegativeZero."""
     found = json_object(body, where)
     if _TOKEN.search(body) is None:
         return found
