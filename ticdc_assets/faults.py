@@ -49,6 +49,8 @@ _OUTAGE_WORDS: Final = (
     *("No space left on device", "Disk quota exceeded", "Too many open files", "Read-only file system"),
     *("Permission denied", "stopped SparkContext", "SparkContext was shut down", "SparkContext has been shutdown"),
 )
+_JAVA_FILE: Final = re.compile(r"(?:^|\s)(/\S*)\s*:?\s*$")
+"""The path at the end of what Java says before the words of the system; a path with spaces is not found."""
 _AGAIN: Final = "Then run again; no partial result is visible."
 _ADVICE_BY_ERRNO: Final = {
     errno.ENOSPC: f"Free space on the disk of the lake, or in the folder for temporary files. {_AGAIN}",
@@ -156,8 +158,8 @@ def log_named() -> str:
 def _converted(error: BaseException) -> TicdcAssetsError:
     module = type(error).__module__.partition(".")[0]
     if module in _SPARK:
-        if (number := _errno_of_java(error)) is not None:
-            return _of_system(OSError(number, os.strerror(number)).with_traceback(error.__traceback__), number)
+        if (met := _system_error_of_java(error)) is not None:
+            return _of_system(met.with_traceback(error.__traceback__), met.errno or 0)
         advice = f"Read {log_named()}; it is safe to run again."
         return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), advice)
     database = getattr(error, "orig", None) or error
@@ -174,13 +176,15 @@ def _converted(error: BaseException) -> TicdcAssetsError:
     return UnexpectedError(_place(error), "to finish", _kind(error), advice)
 
 
-def _errno_of_java(error: BaseException) -> int | None:
+def _system_error_of_java(error: BaseException) -> OSError | None:
     """The error of the operating system that Java met, as in `/lake/x (Read-only file system)`; None where it met
     none that is known here. A message that only quotes these words does not end with them."""
     for text in java_messages(error):
         for number in _ADVICE_BY_ERRNO.keys() - {errno.ENOENT}:
-            if text.rstrip(")").endswith(os.strerror(number)):
-                return number
+            words = os.strerror(number)
+            if text.rstrip(")").endswith(words):
+                named = _JAVA_FILE.search(text.removesuffix(f"({words})"))
+                return OSError(number, words, *([named[1]] if named else []))
     return None
 
 
@@ -191,9 +195,12 @@ def _of_sqlite(error: BaseException, name: str) -> LakeError:
 
 
 def _of_system(error: OSError, number: int) -> LakeError:
-    found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)}){_at_file(error)}"
+    found = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     advice = _ADVICE_BY_ERRNO.get(number, f"Check the disk, the store and the network. {_AGAIN}")
-    return LakeError(_place(error), "to read and write files", found, advice)
+    place, path = _place(error), _file_of(error)
+    if path is None:
+        return LakeError(place, "to read and write files", found, advice)
+    return LakeError(str(path), "to read and write this file", f"{found} in {place}", advice)
 
 
 def store_code(error: OSError) -> str | None:
@@ -209,13 +216,12 @@ def _of_store(error: OSError, code: str) -> LakeError:
     return LakeError(where, "an answer of the object store", code, advice)
 
 
-def _at_file(error: OSError) -> str:
+def _file_of(error: OSError) -> Path | None:
     """The path of the local file, up to the first partition folder: the name of that folder contains row values."""
     name = error.filename
-    if not isinstance(name, str) or "://" in name:
-        return ""
-    parts = takewhile(lambda part: "=" not in part, Path(name).parts)
-    return f" at {Path(*parts)}"
+    if not isinstance(name, str) or not name or "://" in name:
+        return None
+    return Path(*takewhile(lambda part: "=" not in part, Path(name).parts))
 
 
 def _spark_kind(error: BaseException) -> str:

@@ -216,20 +216,21 @@ def test_an_error_from_outside_says_what_to_do(what: str):
     assert "run again" in fault.advice
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("/lake/t/metadata/1.avro", "(ENOENT) at /lake/t/metadata/1.avro"),
-        (f"/lake/t/data/name={ROW_CANARY}/1.parquet", "(ENOENT) at /lake/t/data"),
-        (f"s3://user:{ROW_CANARY}@bucket/key", "(ENOENT)"),
-        (7, "(ENOENT)"),
-    ],
-)
-def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, shown: str):
-    found = redacted_error(FileNotFoundError(errno.ENOENT, "x", name)).found
+FILES = {
+    "a file of the lake": ("/lake/t/metadata/1.avro", "/lake/t/metadata/1.avro"),
+    "a file of a partition": (f"/lake/t/data/name={ROW_CANARY}/1.parquet", "/lake/t/data"),
+    "an object of a store": (f"s3://user:{ROW_CANARY}@bucket/key", "this process"),
+    "a descriptor": (7, "this process"),
+}
 
-    assert found.endswith(shown)
-    assert_discreet(found)
+
+@pytest.mark.parametrize(("name", "where"), FILES.values(), ids=FILES)
+def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: str | int, where: str):
+    fault = redacted_error(FileNotFoundError(errno.ENOENT, "x", name))
+
+    assert fault.where == where
+    assert "(ENOENT)" in fault.found
+    assert_discreet(fault)
 
 
 @pytest.mark.parametrize("how", ["busy", "not a database", "read-only"])

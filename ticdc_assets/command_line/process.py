@@ -83,15 +83,12 @@ def _add_capture(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     _require_fitting(arguments)
-    config, chosen = chosen_of(arguments)
     if arguments.follow:
-        from ticdc_assets.commands.process.follow.command import FollowOptions, follow
-        from ticdc_assets.commands.process.follow.metrics_server import LOOPBACK, Address
-
-        host, port = arguments.metrics or (None, None)
-        address = None if port is None else Address(host or LOOPBACK, port)
-        interval_s = INTERVAL_S if arguments.interval is None else arguments.interval
-        return follow(config, chosen, FollowOptions(interval_s, arguments.json, address), os.environ)
+        try:
+            return _follow(arguments)
+        except KeyboardInterrupt:  # before the process handles the signals itself: nothing has begun
+            return 0
+    config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.process.run import run
 
     code = run(config, chosen, arguments.until, os.environ)
@@ -100,6 +97,17 @@ def _run(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.diagnose.check import check
 
     return max(code, check(config, chosen, False, os.environ))
+
+
+def _follow(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.process.follow.command import FollowOptions, follow
+    from ticdc_assets.commands.process.follow.metrics_server import LOOPBACK, Address
+
+    host, port = arguments.metrics or (None, None)
+    address = None if port is None else Address(host or LOOPBACK, port)
+    interval_s = INTERVAL_S if arguments.interval is None else arguments.interval
+    return follow(config, chosen, FollowOptions(interval_s, arguments.json, address), os.environ)
 
 
 def _require_fitting(arguments: argparse.Namespace) -> None:
