@@ -37,6 +37,7 @@ from ticdc_assets_tests.bench.measures import (
     tables as measure_tables,
 )
 from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
+from ticdc_assets_tests.bench.targets import MESSAGES
 
 EVENTS_FULL = 1_000_000
 _PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka", "start")
@@ -51,6 +52,7 @@ def main() -> int:
     parser.add_argument("--tables", type=int, nargs="*", help="numbers of tables (default: 1 10 100 500, or 1 10 50)")
     parser.add_argument("--turns", type=int, help="how often everybody loads (default: 3, or 1)")
     parser.add_argument("--only", nargs="*", choices=_PARTS)
+    parser.add_argument("--forms", nargs="*", choices=MESSAGES, default=MESSAGES, help="of topics (default: all)")
     parser.add_argument("--scratch", type=Path, help="where streams and lakes are made; default: a temporary folder")
     asked = parser.parse_args()
     is_full = asked.events >= EVENTS_FULL
@@ -66,7 +68,7 @@ def main() -> int:
             "rounds": lambda: measure_rounds.measure(ground),
             "tables": lambda: measure_tables.measure(ground, tables),
             "growth": lambda: measure_growth.measure(ground, sizes),
-            "kafka": lambda: measure_kafka.measure(ground),
+            "kafka": lambda: measure_kafka.measure(ground, asked.forms),
             "start": lambda: measure_start.measure(ground, turns),
         }
         for name, part in parts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, Final
 
 from ticdc_assets_tests.bench import child, targets
@@ -16,7 +17,7 @@ PARTITIONS: Final = (1, 8)
 Spent = dict[str, Any]
 
 
-def measure(ground: BenchContext) -> None:
+def measure(ground: BenchContext, forms: Iterable[str]) -> None:
     """Print messages a second and processor microseconds a message, of each protocol in one partition and in eight.
 
     The peers read Canal-JSON: Spark's source decodes nothing, and Flink SQL has no format for the others.
@@ -24,7 +25,7 @@ def measure(ground: BenchContext) -> None:
     ground.on_progress("\nKafka: a topic to `messages`, changelog and mirror")
     ground.on_progress(f"{'':62}{'partitions':>10}{'messages/s':>12}{'CPU us/message':>16}")
     with kafka_server(ground.scratch / "kafka") as kafka:
-        for form in targets.MESSAGES:
+        for form in forms:
             for partitions in PARTITIONS:
                 _measure(ground, kafka, form, partitions)
 
