@@ -12,16 +12,8 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    LessThan,
-    LessThanOrEqual,
-)
-from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.expressions import And, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.types import LongType
 
@@ -30,10 +22,11 @@ from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.exchange.marks import is_awaited
 from ticdc_assets.tables.mirror.writer import ChangelogFile, Segment
 from ticdc_assets.tables.progress import BORN, VERSION, WATERMARK, Progress, from_summary, progress_of
+from ticdc_assets.tso import INT64_MAX
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import Table
 
 SEGMENT_ROWS: Final = 1_000_000
@@ -83,8 +76,7 @@ def reached_position(source_table: SourceTable, changelog: Table, low: int, wate
 
 def before_newer(changelog: Table, version_ts: int, low: int, high: int) -> int:
     """The position before the first change in `(low, high]` of a version after `version_ts`, or `high`."""
-    newer = GreaterThan(layout.TABLE_VERSION, version_ts)
-    firsts = [file.first for file in _files(changelog, layout.SEQ, low, high, newer)]
+    firsts = [file.first for file in _files(changelog, layout.SEQ, low, high, (version_ts, INT64_MAX))]
     return min([max(low, first - 1) for first in firsts], default=high)
 
 
@@ -110,27 +102,37 @@ def changelog_files(
         low, high: values of `_ticdc_commit_ts`, or of `_ticdc_seq` with `by_arrival`.
     """
     if by_arrival:
-        return _files(changelog, layout.SEQ, low, high, EqualTo(layout.TABLE_VERSION, version.from_ts))
-    return _files(changelog, layout.COMMIT_TS, low, high, AlwaysTrue())
+        return _files(changelog, layout.SEQ, low, high, (version.from_ts - 1, version.from_ts))
+    return _files(changelog, layout.COMMIT_TS, low, high)
 
 
-def _files(changelog: Table, bound: str, low: int, high: int, versions: BooleanExpression) -> tuple[ChangelogFile, ...]:
+def _files(
+    changelog: Table, bound: str, low: int, high: int, versions: tuple[int, int] | None = None
+) -> tuple[ChangelogFile, ...]:
+    """The data files that may hold changes in `(low, high]` of `bound`, and in that range of versions where given.
+
+    It compares the bounds itself: pyiceberg's planner takes longer to prepare than a small manifest to read.
+    """
     if high <= low:
         return ()
     field_id = changelog.schema().find_field(bound).field_id
-    where = And(_between(bound, low, high), versions)
-    planner = ManifestGroupPlanner(changelog.metadata, changelog.io, where)
-    files = [task.file for task in planner.plan_files(_manifests(changelog, bound, low))]
-    found = [
-        ChangelogFile(
-            file.file_path,
-            file.record_count,
-            _bound(file.lower_bounds, field_id, low + 1),
-            _bound(file.upper_bounds, field_id, high),
-        )
-        for file in files
-    ]
+    version_id = changelog.schema().find_field(layout.TABLE_VERSION).field_id
+    found = []
+    for file in _data_files(changelog, bound, low):
+        first, last = _bound(file.lower_bounds, field_id, low + 1), _bound(file.upper_bounds, field_id, high)
+        if last > low and first <= high and (versions is None or _may_have(file, version_id, *versions)):
+            found.append(ChangelogFile(file.file_path, file.record_count, first, last))
     return tuple(sorted(found, key=lambda file: (file.first, file.uri)))
+
+
+def _may_have(file: DataFile, field_id: int, low: int, high: int) -> bool:
+    return _bound(file.upper_bounds, field_id, high) > low and _bound(file.lower_bounds, field_id, low + 1) <= high
+
+
+def _data_files(changelog: Table, bound: str, low: int) -> Iterator[DataFile]:
+    for manifest in _manifests(changelog, bound, low):
+        for entry in manifest.fetch_manifest_entry(changelog.io):
+            yield entry.data_file
 
 
 def _manifests(changelog: Table, bound: str, low: int) -> list[ManifestFile]:
@@ -140,7 +142,8 @@ def _manifests(changelog: Table, bound: str, low: int) -> list[ManifestFile]:
     if snapshot is None:
         return []
     have = next((seq for seq, reached in _commits(changelog, bound) if reached <= low), -1)
-    return [m for m in snapshot.manifests(changelog.io) if (m.sequence_number or 0) > have]
+    manifests = snapshot.manifests(changelog.io)
+    return [m for m in manifests if (m.sequence_number or 0) > have and m.content == ManifestContent.DATA]
 
 
 def _commits(changelog: Table, bound: str) -> Iterator[tuple[int, int]]:
