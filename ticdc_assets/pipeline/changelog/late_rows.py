@@ -22,7 +22,7 @@ from pyiceberg.table import StaticTable, Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import Bools, Ints, codes, first_of_each, ordinals
-from ticdc_assets.pipeline.changelog.dedup import RepeatReport, without_rows
+from ticdc_assets.pipeline.changelog.dedup import CommitTsRange, RepeatReport, without_rows
 from ticdc_assets.pipeline.tasks import ChangelogPart
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ ROWS_MAX: Final = 2_000_000
 """About how many rows one task compares; a part is never split."""
 _RANGES_MAX: Final = 16
 """At most this many commit_ts ranges are read; more are joined into fewer, wider ones."""
-
-CommitTsRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS
+from ticdc_assets.pipeline.changelog import dedup
 from ticdc_assets.pipeline.changelog.dedup import RepeatTask, overlaps, resolve
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 
@@ -21,7 +23,7 @@ def part(folder: Path, *rows: Row, task: int = 0, delivery: int = 0, version: in
     name = f"{len(list(folder.iterdir()))}.parquet"
     columns = [["I"] * len(rows), [ts for ts, _ in rows], [None] * len(rows), list(range(len(rows)))]
     made = pa.table([*columns, [version] * len(rows), [number for _, number in rows]], schema=SCHEMA)
-    pq.write_table(made, folder / name)
+    pq.write_table(made, folder / name, row_group_size=2)
     size_bytes, footer = (folder / name).stat().st_size, pq.read_metadata(folder / name)
     bounds, rows_by_op = CommitBounds.of(made), {"I": len(rows)}
     return ChangelogPart(
@@ -67,3 +69,39 @@ def test_without_a_key_each_row_of_another_delivery_repeats_one_row(tmp_path: Pa
 
 def test_without_a_key_equal_rows_of_one_delivery_are_different_rows(tmp_path: Path):
     assert kept(part(tmp_path, (11, 1)), part(tmp_path, (11, 1)), key=()) == [[(11, 1)], [(11, 1)]]
+
+
+@pytest.mark.parametrize("rows_max", [1, 5, 1000])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_of_all_copies_stays_however_parts_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rows_max: int
+):
+    monkeypatch.setattr(dedup, "ROWS_MAX", rows_max)
+    draw = random.Random(seed)
+    seen: set[Row] = set()
+    parts, wanted = [], []
+    for task in range(8):
+        begin = draw.randrange(100, 130)
+        rows = sorted({(begin + draw.randrange(12), draw.randrange(2)) for _ in range(draw.randrange(1, 9))})
+        parts.append(part(tmp_path, *rows, task=task))
+        wanted.append([row for row in rows if row not in seen])
+        seen.update(rows)
+
+    assert kept(*parts) == [rows for rows in wanted if rows]
+    parts = [part(tmp_path, *rows, task=task) for task, rows in enumerate(wanted) if rows]
+    assert kept(*parts) == [rows for rows in wanted if rows]
+
+
+def test_parts_that_share_one_commit_are_read_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    read = []
+    whole = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda file, number, **how: read.append(number) or whole(file, number, **how)
+    )
+    cut = [part(tmp_path, *((ts, ts) for ts in range(begin, begin + 11)), task=begin) for begin in range(10, 60, 10)]
+
+    report = resolve(RepeatTask(tuple(cut), {10: ("id",)}))
+
+    assert report.repeats == 4
+    assert sorted(set(read)) == [0, 5]
+    assert len(read) == 2 * 4
