@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import yaml
+from pyiceberg.table import Table
 
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
@@ -143,7 +144,17 @@ def lake_in(folder: Path) -> Lake:
 
 def mirror_rows(lake: Lake, table: str = TABLE) -> pa.Table:
     """The rows of a mirror."""
+    return _mirror(lake, table).scan().to_arrow()
+
+
+def mirror_row_count(lake: Lake) -> int:
+    """The number of rows of a mirror, without holding all of their columns in memory."""
+    mirror = _mirror(lake, TABLE)
+    return len(mirror.scan(selected_fields=(mirror.schema().fields[0].name,)).to_arrow())
+
+
+def _mirror(lake: Lake, table: str) -> Table:
     newest = lake.control.newest()
     assert newest is not None
     record = next(r for r in newest.tables if (r.schema, r.table) == (SCHEMA, table))
-    return lake.catalog.load_table(tuple(record.mirror or ())).scan().to_arrow()
+    return lake.catalog.load_table(tuple(record.mirror or ()))

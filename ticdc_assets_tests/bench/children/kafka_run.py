@@ -28,7 +28,7 @@ def run(scratch: Path, form: str, brokers: str, topic: str, capture: str) -> dic
     spark.session(config)
     landing, report = timed(lambda: land(Lake(config, config.changefeeds[0]), workers))
     after, done = timed(lambda: ours.again(config))
-    rows = len(ours.mirror_rows(done.lake))
+    rows = ours.mirror_row_count(done.lake)
     spark.stop()
     return {"landing": landing.as_dict(), "after": after.as_dict(), "messages": report.messages, "rows": rows}
 
