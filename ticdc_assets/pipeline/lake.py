@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -173,12 +173,12 @@ class Lake:
         """Rename every changelog to its name in the history. Returns, by source table, the names that other tables
         have."""
         wanted = {source_table_id: place.changelog for source_table_id, place in self.table_locations(history).items()}
-        return rename_tables(self.catalog, wanted, self._found(history, record, "changelog"))
+        return self._rename(wanted, history, record, "changelog")
 
     def rename_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
         """Rename every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
         wanted = {source_table_id: place.mirror for source_table_id, place in self.table_locations(history).items()}
-        rename_tables(self.catalog, wanted, self._found(history, record, "mirror"))
+        self._rename(wanted, history, record, "mirror")
 
     def rename_histories(self, history: History, record: WatermarkRecord | None) -> None:
         """Rename every history table to its name in the history."""
@@ -188,7 +188,14 @@ class Lake:
         wanted = {
             source_table_id: place.history_table for source_table_id, place in self.table_locations(history).items()
         }
-        rename_tables(self.catalog, wanted, self._found(history, record, "history_table"))
+        self._rename(wanted, history, record, "history_table")
+
+    def _rename(
+        self, wanted: Mapping[str, Identifier], history: History, record: WatermarkRecord | None, kind: str
+    ) -> dict[str, Identifier]:
+        former = {i: tuple(getattr(table, kind) or ()) for i, table in self.recorded(record).items()}
+        known = {i: name for i, name in former.items() if name}
+        return rename_tables(self.catalog, wanted, self._found(history, record, kind), known)
 
     def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
         """Where each table is: as recorded, else under a present or former name of its source table, newest first. A

@@ -98,14 +98,22 @@ class Move:
 
 
 def rename_tables(
-    catalog: Catalog, wanted: Mapping[str, Identifier], recorded: Mapping[str, Identifier]
+    catalog: Catalog,
+    wanted: Mapping[str, Identifier],
+    recorded: Mapping[str, Identifier],
+    former: Mapping[str, Identifier],
 ) -> dict[str, Identifier]:
     """Rename every table of `wanted` (by source table) from its recorded or parked identifier to the wanted one.
 
-    All tables that move are parked first, so that tables may swap names; each rename is atomic in the catalog.
+    All tables that move are parked first, so that tables may swap names. Glue has no atomic rename: a run that ended
+    within one leaves the table under both names, and the next one removes the older name. `former` is where the newest
+    record has the tables.
 
     Returns: by source table, the wanted identifiers that another table keeps; these tables are not renamed.
     """
+    for i, new in wanted.items():
+        if recorded.get(i) == new and former.get(i, new) != new:
+            _remove_copy(catalog, parked(i, former[i]), new)
     moves = [Move(i, recorded[i], new) for i, new in wanted.items() if i in recorded and recorded[i] != new]
     stuck = _stuck(catalog, moves)
     for move in (move for move in moves if move not in stuck):
@@ -139,8 +147,22 @@ def _is_free(catalog: Catalog, move: Move, leaving: Mapping[Identifier, str]) ->
 
 def _rename_if_ours(catalog: Catalog, source_table_id: str, old: Identifier, new: Identifier) -> None:
     table = load_or_none(catalog, old)
-    if table is not None and source_table_of(table) == source_table_id:
-        catalog.rename_table(old, new)
+    if table is None or source_table_of(table) != source_table_id:
+        return
+    copy = load_or_none(catalog, new)
+    if copy is not None and copy.metadata.table_uuid == table.metadata.table_uuid:
+        if copy.metadata.last_updated_ms >= table.metadata.last_updated_ms:
+            catalog.drop_table(old)  # only the name: the files are those of the other one
+            return
+        catalog.drop_table(new)
+    catalog.rename_table(old, new)
+
+
+def _remove_copy(catalog: Catalog, copy: Identifier, name: Identifier) -> None:
+    """Remove the name `copy` if it belongs to the table `name`."""
+    found, table = load_or_none(catalog, copy), load_or_none(catalog, name)
+    if found is not None and table is not None and found.metadata.table_uuid == table.metadata.table_uuid:
+        catalog.drop_table(copy)
 
 
 def set_aside(catalog: Catalog, source_table_id: str, name: Identifier) -> Identifier:
