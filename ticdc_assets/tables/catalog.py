@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow.fs as pafs
 from pyiceberg.catalog import Catalog, load_catalog
@@ -16,9 +16,12 @@ from pyiceberg.table import Table
 from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import redacted_error
+from ticdc_assets.tables.hive_connections import serve_threads
 from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog.hive import HiveCatalog
+
     from ticdc_assets.config import CatalogConfig
 
 Identifier = tuple[str, ...]
@@ -77,6 +80,8 @@ def _opened(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
 
 def _loaded(config: CatalogConfig, properties: dict[str, str]) -> Catalog:
     catalog = load_catalog(config.name, **properties)
+    if config.type == "hive":
+        serve_threads(cast("HiveCatalog", catalog))
     if not isinstance(catalog, SqlCatalog):
         return catalog
     catalog.engine.dispose()

@@ -43,7 +43,11 @@ def test_a_rename_that_ended_half_way_is_finished_by_the_next_run(
     world.lake().publish()
     world = world.fill(world.tsos[-1])
     steps = TwoSteps(ends_in)
-    monkeypatch.setattr(KeepingSqlCatalog, "rename_table", lambda *arguments: steps(*arguments))
+
+    def rename(catalog: SqlCatalog, old: Identifier, new: Identifier) -> Table:
+        return steps(catalog, old, new)
+
+    monkeypatch.setattr(KeepingSqlCatalog, "rename_table", rename)
 
     with pytest.raises(TicdcAssetsError, match="half of one"):
         world.lake().publish()
