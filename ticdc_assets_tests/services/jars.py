@@ -7,14 +7,15 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>t</groupId><artifactId>t</artifactId><version>1</version>
 <dependencies><dependency>
 <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-</dependency></dependencies></project>
+<exclusions>{exclusions}</exclusions></dependency></dependencies></project>
 """
+_EXCLUSION = "<exclusion><groupId>{}</groupId><artifactId>{}</artifactId></exclusion>"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 FETCH_TIMEOUT_S = 600
 
@@ -24,12 +25,13 @@ def missing_tools(*names: str) -> list[str]:
     return [name for name in names if shutil.which(name) is None]
 
 
-def fetched(group: str, artifact: str, version: str) -> Path:
-    """A folder with the jar and all that it needs."""
+def fetched(group: str, artifact: str, version: str, without: Sequence[str] = ()) -> Path:
+    """A folder with the jar and all that it needs, but for what `without` names as group:artifact."""
+    exclusions = "".join(_EXCLUSION.format(*package.split(":")) for package in without)
 
     def fetch(folder: Path) -> None:
         pom = folder / "pom.xml"
-        pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
+        pom.write_text(_POM.format(group=group, artifact=artifact, version=version, exclusions=exclusions))
         _maven("-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}/libs")
 
     return _once(f"{artifact}-{version}", fetch) / "libs"

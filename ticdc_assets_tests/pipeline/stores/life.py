@@ -45,7 +45,8 @@ VIEWS = "{schema}__recorded.{table}"
 class World:
     """A config and what it reads of the environment, and where TiCDC's files are written: a folder, or a store.
 
-    `secrets` are what no process may show on its command line. `views` is whether the catalog has views.
+    `secrets` are what no process may show on its command line. `views` is whether the catalog has views. `of_process`
+    are the variables that libraries read of the environment themselves.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class World:
     secrets: tuple[str, ...] = ()
     views: bool = True
     written: int = 0
+    of_process: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -88,6 +90,7 @@ class World:
         return replace(self, written=replay.at)
 
     def lake(self) -> OpenedLake:
+        os.environ.update(self.of_process)
         return OpenedLake(self.workload, self.path, self.environ)
 
 
