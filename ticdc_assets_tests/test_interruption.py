@@ -38,6 +38,24 @@ def test_a_signal_ends_a_command_with_one_sentence_and_the_terminal_as_it_was(tm
     assert shown.rfind(CURSOR_SHOWN) >= shown.rfind(CURSOR_HIDDEN)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_during_imports_ends_with_the_same_sentence_and_exit_code(number: signal.Signals):
+    """It comes in a text that a library gives to `exec`, from which CPython would end with SIGINT."""
+    script = f"""
+import os, sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "ticdc_assets.command_line.read":
+            exec("os.kill(os.getpid(), {int(number)})")
+sys.meta_path.insert(0, Interrupting())
+from ticdc_assets.cli import main
+sys.exit(main(["tables"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", f"{SENTENCE}\n")
+
+
 def test_sigterm_ends_nothing_where_it_is_ignored(tmp_path: Path):
     script = "trap '' TERM; exec \"$0\" -c 'import os, signal; from ticdc_assets.cli import main; "
     script += "from ticdc_assets.command_line.interruption import termination_as_interruption as t\n"

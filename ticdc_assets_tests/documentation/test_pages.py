@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets import cli
+from ticdc_assets.command_line import entry
 from ticdc_assets.config import load
 from ticdc_assets_tests.config.config_file import refused, with_feed, written
 from ticdc_assets_tests.documentation.pages import REPOSITORY, Page, pages
@@ -63,7 +63,7 @@ def test_the_readme_names_every_command():
 
 
 def _subcommands() -> dict[str, argparse.ArgumentParser]:
-    parser = cli._parser()
+    parser = entry.parser()
     actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(actions[0].choices)
 

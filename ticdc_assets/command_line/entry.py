@@ -1,0 +1,53 @@
+"""Parses the command line, runs one command, and makes a sentence and an exit code of every error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Final
+
+from ticdc_assets import __version__
+from ticdc_assets.command_line import diagnose, process, read, repair
+from ticdc_assets.command_line.parser import Parser
+from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
+from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.faults import interrupted_by
+
+EXIT_NOT_READ: Final = 141
+
+
+def run_command(argv: Sequence[str] | None) -> int:
+    """Run one command and return its exit code. Raises KeyboardInterrupt if it is interrupted."""
+    open_closed_streams()
+    arguments = parser().parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return int(arguments.command(arguments))
+    except BrokenPipeError as error:
+        if not reader_is_gone():  # the broken connection is not standard output
+            return _failed(error)
+        leave_output()
+        return EXIT_NOT_READ
+    except Exception as error:  # noqa: BLE001  every fault is one sentence
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    if interrupted_by(error):  # stopping Spark may fail after an interruption
+        raise KeyboardInterrupt from None
+    print(sentence_of(error), file=sys.stderr)
+    return code_of(error)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    first = "Begin with `ticdc-assets demo`, or with `ticdc-assets inspect PLACE` on a stream of your own."
+    made = Parser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.", epilog=first)
+    made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    for group in (process, read, diagnose, repair):
+        group.add_to(commands)
+    return made
