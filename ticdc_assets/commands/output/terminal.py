@@ -18,7 +18,8 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final, TypeVar, cast
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 
 from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 PLAIN_WIDTH: Final = 140
 _SPINNER_CELLS: Final = 3
+_REFRESHES_PER_S: Final = 12.5
 LOG_BYTES_MAX: Final = 8 << 20
 """A longer log is renamed to FILE.old before more is written; an older FILE.old is replaced."""
 
@@ -39,19 +41,19 @@ class Terminal:
     def __init__(self) -> None:
         self._out_file, self._err_file = _kept(sys.stdout), _kept(sys.stderr)
         self.out, self.err = _console(self._out_file), _console(self._err_file)
-        self._status: Status | None = None
+        self._spinner: Spinner | None = None
         self._stage: Stage | None = None
 
     def on_progress(self, update: str | Count) -> None:
         """Show that a stage begins, or how far it is. Shows nothing outside `working`, or if standard error is not a
         terminal."""
-        if self._status is None or self._stage is None:
+        if self._spinner is None or self._stage is None:
             return
         if isinstance(update, Count):
             self._stage.reached(update)
         else:
             self._stage = Stage(update, self._width)
-            self._status.update(self._stage)
+            self._spinner.update(text=self._stage)
 
     def note(self, text: str) -> None:
         """Print a sentence to stderr."""
@@ -77,16 +79,28 @@ class Terminal:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show progress while the body runs: a line on a terminal, nothing elsewhere."""
+        """Show progress while the body runs: a line on a terminal, nothing elsewhere.
+
+        Rich shows what is written to `sys.stdout` and `sys.stderr` above the line, except where a log receives it.
+        """
         if not self.err.is_terminal:
             yield
             return
         try:
             self._stage = Stage(text, self._width)
-            with self.err.status(self._stage) as self._status:
+            self._spinner = Spinner("dots", text=self._stage, style="status.spinner")
+            shows = not LOGS
+            with Live(
+                self._spinner,
+                console=self.err,
+                refresh_per_second=_REFRESHES_PER_S,
+                transient=True,
+                redirect_stdout=shows,
+                redirect_stderr=shows,
+            ):
                 yield
         finally:
-            self._status = self._stage = None
+            self._spinner = self._stage = None
 
     def waiting(self, text: str, items: Iterable[T]) -> Iterator[T]:
         """The items, with progress while the next one is awaited. Between two items, results may be printed."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -81,6 +83,18 @@ def test_noise_goes_to_the_end_of_the_log_so_that_a_later_run_erases_nothing(tmp
     assert [line for line in lines if not line.startswith("== ")] == ["first", "second"]
     assert len(lines) == 4
     assert LOGS == []
+
+
+def test_noise_of_python_goes_to_the_log_while_progress_is_shown(tmp_path: Path, capfd: Any):
+    terminal = Terminal()
+    terminal.err = Console(file=(shown := io.StringIO()), force_terminal=True)
+
+    with capfd.disabled(), noise_kept_in(tmp_path / "run.log"), terminal.working("looking"):
+        print("of a library", file=sys.stderr)
+
+    assert "of a library" in (tmp_path / "run.log").read_text()
+    assert "looking" in shown.getvalue()
+    assert "of a library" not in shown.getvalue()
 
 
 def test_a_long_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
