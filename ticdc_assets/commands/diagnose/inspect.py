@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from rich.markup import escape
-from rich.table import Table
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
@@ -111,10 +108,10 @@ def _print(terminal: Terminal, found: Inspection) -> None:
         terminal.out.print(line, style="bold" if not number else None, markup=False, highlight=False, soft_wrap=True)
     if found.tables:
         terminal.result("")
-        terminal.out.print(_table_of_tables(found))
+        _print_tables(terminal, found)
     if found.partitions:
         terminal.result("")
-        terminal.out.print(_table_of_partitions(found))
+        _print_partitions(terminal, found)
     if found.notes:
         terminal.result("\nGood to know:")
         for sentence in found.notes:
@@ -174,37 +171,36 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
 
 
-def _table_of_tables(found: Inspection) -> Table:
+def _print_tables(terminal: Terminal, found: Inspection) -> None:
     upserts = bool(found.counts.upserts)
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("table", overflow="fold")
-    for name in ("rows", "inserts", "updates", "deletes", *(("either",) if upserts else ()), "statements"):
-        shown.add_column(name, justify="right")
-    shown.add_column("first (UTC)")
-    shown.add_column("last (UTC)")
-    tables = _tables(found)
-    for table in tables[:LISTED_MAX]:
-        counts = table.counts
-        numbers = [counts.rows, counts.inserts, counts.updates, counts.deletes, *([counts.upserts] if upserts else [])]
-        name = ".".join(part for part in (table.schema, table.table) if part)
-        cells = [f"{n:,}" for n in (*numbers, table.statements)]
-        shown.add_row(escape(name), *cells, when(table.first_ts or 0), when(table.last_ts or 0))
-    if len(tables) > LISTED_MAX:
-        shown.add_row(f"... {len(tables) - LISTED_MAX:,} more; --json lists all")
-    return shown
+    numbers = ("rows", "inserts", "updates", "deletes", *(("either",) if upserts else ()), "statements")
+    rows = [_cells_of_table(table, upserts) for table in _tables(found)]
+    _print_listed(terminal, ("table", *numbers, "first (UTC)", "last (UTC)"), rows, numbers)
 
 
-def _table_of_partitions(found: Inspection) -> Table:
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("topic", overflow="fold")
-    for name in ("partition", "messages", "offsets", "missing"):
-        shown.add_column(name, justify="right")
-    shown.add_column("complete up to (UTC)")
-    partitions = [partition for _, partition in sorted(found.partitions.items())]
-    for seen in partitions[:LISTED_MAX]:
-        offsets = f"{seen.first_offset} - {seen.last_offset}" if seen.messages else ""
-        numbers = (str(seen.partition), f"{seen.messages:,}", offsets, f"{seen.missing:,}")
-        shown.add_row(escape(seen.topic), *numbers, when(seen.watermark or 0))
-    if len(partitions) > LISTED_MAX:
-        shown.add_row(f"... {len(partitions) - LISTED_MAX:,} more; --json lists all")
-    return shown
+def _cells_of_table(table: TableSeen, upserts: bool) -> tuple[str, ...]:
+    counts = table.counts
+    numbers = (counts.rows, counts.inserts, counts.updates, counts.deletes, *((counts.upserts,) if upserts else ()))
+    name = ".".join(part for part in (table.schema, table.table) if part)
+    shown = (f"{number:,}" for number in (*numbers, table.statements))
+    return (name, *shown, when(table.first_ts or 0), when(table.last_ts or 0))
+
+
+def _print_partitions(terminal: Terminal, found: Inspection) -> None:
+    numbers = ("partition", "messages", "offsets", "missing")
+    rows = [_cells_of_partition(partition) for _, partition in sorted(found.partitions.items())]
+    _print_listed(terminal, ("topic", *numbers, "complete up to (UTC)"), rows, numbers)
+
+
+def _cells_of_partition(seen: PartitionSeen) -> tuple[str, ...]:
+    offsets = f"{seen.first_offset} - {seen.last_offset}" if seen.messages else ""
+    numbers = (str(seen.partition), f"{seen.messages:,}", offsets, f"{seen.missing:,}")
+    return (seen.topic, *numbers, when(seen.watermark or 0))
+
+
+def _print_listed(
+    terminal: Terminal, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]
+) -> None:
+    terminal.columns(names, rows[:LISTED_MAX], right)
+    if len(rows) > LISTED_MAX:
+        terminal.result(f"... {len(rows) - LISTED_MAX:,} more; --json lists all")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rich.markup import escape
-from rich.table import Table
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
@@ -23,6 +20,8 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.schema.model import Column, TableSchema
 
+_NAMES: Final = ("column", "type", "null", "default", "in the lake")
+
 
 def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: bool) -> int:
     """Print the table's columns at a TSO. Returns the exit code."""
@@ -32,7 +31,7 @@ def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: 
         terminal.json(found)
         return 0
     terminal.result(f"{found['schema']}.{found['table']} at {moment(at)}")
-    terminal.out.print(_as_table(found["columns"]))
+    terminal.columns(_NAMES, [_cells(column) for column in found["columns"]])
     terminal.result(f"key: {', '.join(found['key']) or 'none'}")
     if found["inferred"]:
         terminal.result("The types are inferred from rows: the stream has no statement with these columns.")
@@ -95,12 +94,6 @@ def _column(column: Column) -> dict[str, Any]:
     }
 
 
-def _as_table(columns: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("column", "type", "null", "default", "in the lake"):
-        table.add_column(name, overflow="fold")
-    for column in columns:
-        lake = "not stored (virtual)" if column["virtual"] else f"{column['lake_column']} {column['lake_type']}"
-        cells = (column["name"], column["type"], "yes" if column["nullable"] else "no", column["default"] or "", lake)
-        table.add_row(*(escape(text) for text in cells))
-    return table
+def _cells(column: dict[str, Any]) -> tuple[str, ...]:
+    lake = "not stored (virtual)" if column["virtual"] else f"{column['lake_column']} {column['lake_type']}"
+    return column["name"], column["type"], "yes" if column["nullable"] else "no", column["default"] or "", lake

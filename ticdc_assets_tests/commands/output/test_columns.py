@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 
+from ticdc_assets.cli import main
+from ticdc_assets.commands.output import terminal
 from ticdc_assets.commands.output.columns import in_columns
+from ticdc_assets_tests.assets.feeds import ts
+from ticdc_assets_tests.assets.feeds import without_java as without_java
+from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
+from ticdc_assets_tests.commands.called import on, shop
 
 NAMES = ("changefeed", "table", "rows", "state")
 NOTE = "stopped: the statement at 459802261460090884 is not understood"
@@ -73,3 +83,31 @@ def test_no_width_breaks_a_word_or_exceeds_the_terminal(width: int):
 
 def test_no_rows_leave_the_names():
     assert in_columns(NAMES, [], 80) == ["changefeed  table  rows  state"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("command", ["inspect", "schema"])
+def test_no_command_breaks_a_word_or_cuts_a_value(
+    tmp_path: Path, without_java: None, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str, width: int
+):
+    feed = shop(tmp_path)
+    if command == "schema":
+        main(on(feed, "run"))
+        arguments = on(feed, "schema", "shop.users", "--at", str(ts(10)))
+        whole = {"VARCHAR(200)", "name", "string"}
+    else:
+        arguments = ["inspect", str(feed.bucket.base)]
+        whole = {"shop.users", "deletes", "statements", "first", "(UTC)"}
+    console = terminal._console
+    monkeypatch.setattr(terminal, "_console", lambda file: _narrow(console(file), width))
+    capfd.readouterr()
+
+    main(arguments)
+
+    printed = capfd.readouterr().out
+    assert "…" not in printed
+    assert whole <= {word.rstrip(":") for word in printed.split()}
+
+
+def _narrow(console: Console, width: int) -> Console:
+    return Console(file=console.file, force_terminal=True, width=width)
