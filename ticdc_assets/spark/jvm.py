@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,12 +43,20 @@ def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> Spa
 
 
 def _end(begun: list[subprocess.Popen[bytes]]) -> None:
-    """End the JVM, which would wait forever for its driver, and reset PySpark so that it can start another."""
+    """End the JVM, which would wait forever for its driver, and reset PySpark so that it can start another.
+
+    A JVM that is asked to end removes its temporary folders; one that is killed leaves them.
+    """
     forget_jvm()
     for process in begun:
         if getattr(process, "pid", None) is not None:
-            process.kill()
-            process.wait()
+            process.terminate()
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(JVM_END_SECONDS_MAX)
+            finally:
+                process.kill()
+                process.wait()
 
 
 def forget_jvm() -> None:
