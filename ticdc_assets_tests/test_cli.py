@@ -17,6 +17,7 @@ from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
+from ticdc_assets_tests.commands.plain_user import called_as_plain_user
 
 
 @pytest.mark.parametrize("command", ["run", "tables", "discover"])
@@ -67,6 +68,41 @@ def test_a_misspelt_command_or_option_is_refused_with_the_nearest_one(arguments:
 
     assert exited.value.code == 2
     assert capfd.readouterr().err.endswith(f"Did you mean {meant}?\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tables", "--config", ""],
+        ["tables", "--changefeed", ""],
+        ["load", ""],
+        ["inspect", ""],
+        ["demo", "--dir", ""],
+        ["capture", "--to="],
+        ["snapshot", "--release", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_value_is_refused_and_does_not_mean_all_or_this_folder(arguments: list[str], capfd: Any):
+    with pytest.raises(SystemExit) as exited:
+        main(arguments)
+
+    assert exited.value.code == 2
+    assert capfd.readouterr().err.endswith("expected a text, found an empty one\n")
+
+
+@pytest.mark.parametrize("command", ["tables", "inspect"])
+def test_a_config_that_may_not_be_read_is_one_sentence_with_the_way_out(tmp_path: Path, command: str):
+    config = tmp_path / "changefeeds.yaml"
+    config.write_text("changefeeds: {}")
+    config.chmod(0)
+    place = [str(config)] if command == "inspect" else ["--config", str(config)]
+
+    done = called_as_plain_user(command, *place, folder=tmp_path)
+
+    assert done.returncode == 2
+    found = "Permission denied. Let this process's user read it."
+    assert done.stderr == f"{config}: expected a file that can be read, found {found}\n"
 
 
 def test_the_usage_after_an_unknown_option_is_that_of_its_command(capfd: Any):

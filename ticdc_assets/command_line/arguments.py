@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
+from ticdc_assets.command_line.parser import not_empty
 from ticdc_assets.tso import parse_tso
 
 INTERVAL_S_MIN: Final = 0.1
@@ -17,9 +18,14 @@ PORT_MAX: Final = 65_535
 def with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add the options that name the config and a changefeed."""
     default = "$TICDC_ASSETS_CONFIG, else the packaged sample"
-    parser.add_argument("--config", type=Path, metavar="FILE", help=f"changefeeds.yaml (default: {default})")
+    parser.add_argument("--config", type=path, metavar="FILE", help=f"changefeeds.yaml (default: {default})")
     parser.add_argument("--changefeed", metavar="NAME", help="only this one")
     return parser
+
+
+def path(text: str) -> Path:
+    """A path. `Path` would take an empty text as the current folder."""
+    return Path(not_empty(text))
 
 
 def tso(text: str) -> int:

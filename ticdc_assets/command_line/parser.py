@@ -9,7 +9,14 @@ from typing import Any
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses unknown options with the usage of the command that lacks them, and suggests the nearest one."""
+    """Refuses unknown options with the usage of the command that lacks them, and suggests the nearest one.
+
+    A value may not be empty, as that of an unset variable in a script is; one of the type `str` may.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("type", None, not_empty)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse like argparse. Unknown arguments end the process."""
@@ -32,6 +39,13 @@ def command(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
     sentence = f"{does[:1].upper()}{does[1:]}."
     added: argparse.ArgumentParser = commands.add_parser(name, help=does, description=sentence)
     return added
+
+
+def not_empty(text: str) -> str:
+    """A text of at least one character."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a text, found an empty one")
+    return text
 
 
 def _meant(given: Iterable[str], known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets.command_line.arguments import address, interval, positive_number, tso, with_config
+from ticdc_assets.command_line.arguments import address, interval, path, positive_number, tso, with_config
 from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of, only
 from ticdc_assets.errors import ConfigError
@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
 
 def _add_demo(commands: Any) -> None:
     demo = command(commands, "demo", "run the packaged sample in every protocol and compare the results")
-    demo.add_argument("--dir", type=Path, default=Path("demo"), help="the folder to create (default: ./demo)")
+    demo.add_argument("--dir", type=path, default=Path("demo"), help="the folder to create (default: ./demo)")
     demo.add_argument("--changefeed", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
     demo.set_defaults(command=_demo)
 
@@ -65,9 +65,9 @@ def _add_load(commands: Any) -> None:
     flags.add_argument("--escape-backslash", choices=("true", "false"), default="true")
     flags.add_argument("--no-header", action="store_true", help="CSV files without a line of column names")
     flags.add_argument("--csv-separator", default=",", metavar="TEXT")
-    flags.add_argument("--csv-delimiter", default='"', metavar="CHARACTER")
+    flags.add_argument("--csv-delimiter", type=str, default='"', metavar="CHARACTER")
     flags.add_argument("--csv-line-terminator", metavar="TEXT")
-    flags.add_argument("--csv-null-value", default="\\N", metavar="TEXT")
+    flags.add_argument("--csv-null-value", type=str, default="\\N", metavar="TEXT")
     flags.add_argument(
         "--csv-output-dialect", choices=("default", "snowflake", "redshift", "bigquery"), default="default"
     )
@@ -76,7 +76,7 @@ def _add_load(commands: Any) -> None:
 
 def _add_capture(commands: Any) -> None:
     capture = with_config(command(commands, "capture", "copy messages of Kafka topics to files"))
-    capture.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the folder to add messages to")
+    capture.add_argument("--to", type=path, required=True, metavar="FOLDER", help="the folder to add messages to")
     capture.add_argument("--max-messages", type=positive_number, metavar="N", help="read at most N offsets")
     capture.set_defaults(command=_capture)
 

@@ -6,10 +6,9 @@ Each imports what it needs when it runs, so that --help and config errors are fa
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from ticdc_assets.command_line.arguments import day, days, hours, tso, with_config
+from ticdc_assets.command_line.arguments import day, days, hours, path, tso, with_config
 from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of, only
 
@@ -42,7 +41,7 @@ def _add_replay(commands: Any) -> None:
     replay = with_config(command(commands, "replay", "decode quarantined records again"))
     replay.add_argument("--quarantine", action="store_true", required=True, help="what to replay")
     replay.add_argument("--record", action="append", default=[], metavar="PATH:LINE", help="only this one (repeatable)")
-    replay.add_argument("--with", dest="corrected", type=Path, metavar="FILE", help="the corrected bytes of the record")
+    replay.add_argument("--with", dest="corrected", type=path, metavar="FILE", help="the corrected bytes of the record")
     replay.add_argument(
         "--discard", action="append", default=[], metavar="PATH:LINE", help="give this record up (repeatable)"
     )

@@ -27,7 +27,7 @@ def chosen_of(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, 
         advice = f"Give --config FILE, or set {CONFIG_VARIABLE}."
         print(f"No config is given: this is the packaged sample. {advice}{here}", file=sys.stderr)
     named = arguments.changefeed
-    chosen = (config.changefeed(named),) if named else config.changefeeds
+    chosen = (config.changefeed(named),) if named is not None else config.changefeeds
     for changefeed in chosen:
         for sentence in changefeed.warnings:
             print(f"warning: {changefeed.name}: {sentence}", file=sys.stderr)
@@ -39,5 +39,5 @@ def only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:
     if len(chosen) == 1:
         return chosen[0]
     listed = ", ".join(changefeed.name for changefeed in chosen)
-    advice = "Name one with --changefeed: TSOs of different changefeeds are recorded apart."
-    raise ConfigError(str(config.path), "one changefeed", f"{listed}", advice)
+    advice = "Name one with --changefeed: this command works on one of them."
+    raise ConfigError(str(config.path), "one changefeed", listed, advice)

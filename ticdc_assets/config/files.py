@@ -6,9 +6,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ticdc_assets.errors import ConfigError
+
+READABLE: Final = "Let this process's user read it."
 
 
 def absolute_path(base: Path, path: str) -> str:
@@ -21,6 +23,7 @@ def text_of(path: Path, advice: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
+        advice = READABLE if isinstance(error, PermissionError) else advice
         raise ConfigError(
             str(path), "a file that can be read", error.strerror or type(error).__name__, advice
         ) from None

@@ -33,6 +33,16 @@ ROOT = Path(__file__).parents[2]
 SAMPLE_BYTES_MAX = 1_000_000
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_the_option(tmp_path: Path, capfd: Any):
+    (tmp_path / "file").write_text("")
+
+    assert main(["demo", "--dir", str(tmp_path / "file" / "demo")]) == 2
+
+    found = "Not a directory. Name another folder with --dir."
+    expected = "a folder that this process's user can write"
+    assert capfd.readouterr().err == f"{tmp_path}/file/demo: expected {expected}, found {found}\n"
+
+
 # -- the sample --------------------------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
     require_java(environ)
     terminal = Terminal()
     folder = folder.expanduser().absolute()
-    prepare(folder)
+    _prepare_or_refuse(folder)
     environ = {**environ, "DAGSTER_HOME": str(folder / HOME)}
     config = load(folder / "changefeeds.yaml", environ)
     chosen = [changefeed for changefeed in config.changefeeds if not shown or changefeed.name in shown]
@@ -82,6 +82,16 @@ def prepare(folder: Path) -> None:
     home = folder / HOME
     home.mkdir()
     (home / "dagster.yaml").write_text(_DAGSTER_YAML)
+
+
+def _prepare_or_refuse(folder: Path) -> None:
+    """Prepare the folder. Raises ConfigError where this user cannot write it."""
+    try:
+        prepare(folder)
+    except OSError as error:
+        found = error.strerror or type(error).__name__
+        advice = "Name another folder with --dir."
+        raise ConfigError(str(folder), "a folder that this process's user can write", found, advice) from None
 
 
 def _remove(path: Path) -> None:

@@ -56,7 +56,7 @@ def inspect_config(place: str, everything: bool, as_json: bool) -> int:
     """Returns the exit code: 1 where a config lacks something or a source has faults."""
     terminal, bounds = Terminal(), Bounds(None, None) if everything else Bounds()
     compared = []
-    for changefeed in load(Path(place), os.environ).changefeeds:
+    for changefeed in load(Path(place), os.environ, "Check the path.").changefeeds:
         with terminal.working(f"looking into the source of {changefeed.name}"):
             compared.append(_compared(changefeed, bounds, terminal.on_progress))
     if as_json:

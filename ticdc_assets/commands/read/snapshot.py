@@ -39,6 +39,8 @@ def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -
         found = "none or several of them" if options.at is None else "another option with it"
         advice = "Give --at TSO, with --pin NAME to keep it; or --list; or --release NAME."
         raise ConfigError("snapshot", "one of --at, --list and --release", found, advice)
+    if options.reader and options.at is None:
+        raise ConfigError("--reader", "--at TSO with it", "none", "Add --at TSO, or leave --reader out.")
     terminal, lake = Terminal(), Lake(read_only_config(config), changefeed)
     if options.pin is None and options.release is None and not options.lists:
         return _show(terminal, lake, options)

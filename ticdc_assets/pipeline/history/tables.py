@@ -40,7 +40,7 @@ def table_at(lake: Lake, history: History, name: SourceName, tso: int) -> Source
         if found is not None and fold_name(*found) == fold_name(*name):
             return source_table
     where = f"changefeed {lake.changefeed.name}"
-    wanted = ".".join(name)
+    wanted = ".".join(part for part in name if part)
     if not named:
         known = {".".join(found.name) for found in history.source_tables}
         near = get_close_matches(wanted, known, n=1)

@@ -55,7 +55,8 @@ def _captures(folder: Path) -> list[Path]:
         found = sorted(folder.iterdir())
     except OSError as error:
         kind = error.strerror or type(error).__name__
-        raise SourceError(str(folder), "a file or folder that can be read", kind, "Check the path.") from None
+        advice = "Let this process's user read it." if isinstance(error, PermissionError) else "Check the path."
+        raise SourceError(str(folder), "a file or folder that can be read", kind, advice) from None
     return [file for file in found if file.is_file() and (file.suffix == ".bin" or file.name == "messages.jsonl")]
 
 

@@ -50,6 +50,12 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, capfd: Any,
     assert "expected one of --at, --list and --release" in capfd.readouterr().err
 
 
+def test_code_for_a_reader_is_refused_without_a_tso(tmp_path: Path, capfd: Any):
+    assert main(on(shop(tmp_path), "snapshot", "--list", "--reader", "spark")) == 2
+
+    assert "--reader: expected --at TSO with it, found none." in capfd.readouterr().err
+
+
 def test_verify_without_an_upstream_says_what_to_set(tmp_path: Path, capfd: Any):
     assert main(on(shop(tmp_path), "verify")) == 2
 
