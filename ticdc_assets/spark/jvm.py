@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_END_SECONDS_MAX: Final = 5
+_STARTING: Final[list[subprocess.Popen[bytes]]] = []
+"""The JVM that is being started: there is at most one, as sessions start one after another."""
 
 
 def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> SparkSession:
@@ -22,11 +24,9 @@ def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> Spa
     interrupted, the JVM is ended."""
     from pyspark import java_gateway
 
-    begun: list[subprocess.Popen[bytes]] = []
-
     class Noted(subprocess.Popen):  # type: ignore[type-arg]
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            begun.append(self)  # before it runs, as an interrupt may come at any moment
+            _STARTING.append(self)  # before it runs, as an interrupt may come at any moment
             if jars:
                 options["env"] = class_path.extended(options["env"], jars)
             super().__init__(*arguments, **options)
@@ -35,11 +35,19 @@ def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> Spa
     try:
         return build()
     except BaseException:
-        if begun:
-            _end(begun)
+        if _STARTING:
+            _end(_STARTING)
         raise
     finally:
         java_gateway.Popen = true_popen
+        _STARTING.clear()
+
+
+def end_start() -> None:
+    """Let the start of a JVM in another thread fail at once."""
+    for process in tuple(_STARTING):
+        if getattr(process, "pid", None) is not None:
+            process.terminate()
 
 
 def _end(begun: list[subprocess.Popen[bytes]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ticdc_assets.spark.catalog_settings import CATALOGS
-from ticdc_assets.spark.jvm import forget_jvm, is_alive
+from ticdc_assets.spark.jvm import end_start, forget_jvm, is_alive
 from ticdc_assets.spark.settings import session_conf
 from ticdc_assets.spark.start import start
 from ticdc_assets.spark.workers import Answer, Payload, SparkWorkers
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 _SESSIONS: dict[int, tuple[dict[str, str], SparkSession]] = {}
 _FAILED_AHEAD: dict[int, Exception] = {}
+_WANTED_AHEAD: set[int] = set()
 
 
 def session(config: Config) -> SparkSession:
@@ -49,6 +50,7 @@ def start_ahead(config: Config) -> None:
     `session` waits for the start. An error of it is raised by the next call of `session`.
     """
     if not is_running():
+        _WANTED_AHEAD.add(os.getpid())
         threading.Thread(target=_start_ahead, args=(config,), name="spark-start", daemon=True).start()
 
 
@@ -56,14 +58,20 @@ def _start_ahead(config: Config) -> None:
     try:
         spark = session(config)
     except Exception as error:  # noqa: BLE001  the thread that needs the session raises it
-        _FAILED_AHEAD[os.getpid()] = error
+        if os.getpid() in _WANTED_AHEAD:
+            _FAILED_AHEAD[os.getpid()] = error
         return
     with suppress(Exception):  # the session may be stopped meanwhile
         SparkWorkers(spark).map(len, [()])
 
 
 def stop() -> None:
-    """Stop this process's session, if any."""
+    """Stop this process's session, if any.
+
+    A start in another thread fails at once: it takes seconds, for which an interrupted command would wait.
+    """
+    _WANTED_AHEAD.discard(os.getpid())
+    end_start()
     with _LOCK:
         _FAILED_AHEAD.pop(os.getpid(), None)
         held = _SESSIONS.pop(os.getpid(), None)

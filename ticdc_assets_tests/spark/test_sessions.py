@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from ticdc_assets import spark
 from ticdc_assets.config import load
@@ -77,6 +78,61 @@ def test_an_error_of_a_start_ahead_is_raised_where_the_session_is_needed(
     with pytest.raises(MachineError, match="Java"):
         spark.session(config)
     assert not spark.is_running()
+
+
+SLOW_JAVA = """#!/bin/sh
+[ "$1" = -version ] && echo 'openjdk version "17.0.1"' >&2 && exit
+touch "{folder}/begun"
+while [ ! -e "{folder}/may_end" ]; do sleep 0.05; done
+"""
+
+
+def test_a_start_that_nobody_needs_any_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(sessions, "_SESSIONS", {})
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(SLOW_JAVA.format(folder=tmp_path))
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    spark.start_ahead(load(None, {}))
+    assert waited_for((tmp_path / "begun").exists)
+
+    stopping = threading.Thread(target=spark.stop)
+    stopping.start()
+    stopping.join(10)
+    was_stopped = not stopping.is_alive()
+    (tmp_path / "may_end").touch()
+    stopping.join()
+    for thread in threading.enumerate():
+        if thread.name == "spark-start":
+            thread.join()
+
+    assert was_stopped
+    assert not sessions._FAILED_AHEAD
+
+
+TIDY_JAVA = """
+import signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: (Path(sys.argv[1]).unlink(), sys.exit(143)))
+Path(sys.argv[1]).touch()
+time.sleep(60)
+"""
+
+
+def test_a_jvm_whose_start_is_interrupted_removes_its_files(tmp_path: Path):
+    """Another program stands in for Java: it has a file, and removes it when it is asked to end."""
+    from pyspark import java_gateway
+
+    def interrupted() -> SparkSession:
+        java_gateway.Popen([sys.executable, "-c", TIDY_JAVA, str(tmp_path / "file")])
+        assert waited_for((tmp_path / "file").exists)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        spark_jvm.started(interrupted)
+
+    assert not (tmp_path / "file").exists()
 
 
 class _Gateway:
