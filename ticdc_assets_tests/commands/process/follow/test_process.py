@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -70,3 +71,18 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
     except OSError:
         return ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_stop_before_the_first_run_ends_with_0(tmp_path: Path, number: signal.Signals):
+    """The config is a pipe that nobody has written to yet: the process waits, and handles no signal itself."""
+    config = tmp_path / "changefeeds.yaml"
+    os.mkfifo(config)
+
+    with follower(config) as process:
+        writing = os.open(config, os.O_WRONLY)  # returns once the process has opened it to read
+        code = process.end(number)
+        os.close(writing)
+
+    assert code == 0
+    assert process.printed() == []
