@@ -75,6 +75,7 @@ _ADVICE_BY_SQLITE: Final = {
 }
 
 _STORE_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
+_NO_TEMPORARY_FOLDER: Final = re.compile(r"No usable temporary directory found in \[(.*)\]")
 _BUCKET: Final = re.compile(r"\bbucket '([^']+)'")
 _ADVICE_BY_STORE_CODE: Final = {
     "NO_SUCH_BUCKET": f"Make the bucket, or correct catalog.warehouse. {_AGAIN}",
@@ -135,7 +136,7 @@ def _is_outage(error: BaseException) -> bool:
     for cause in causes_of(error):
         if isinstance(cause, (ConnectionError, TimeoutError)):
             return True
-        if isinstance(cause, OSError) and cause.errno not in _OF_A_FILE:
+        if isinstance(cause, OSError) and (cause.errno not in _OF_A_FILE or _folders_tried(cause)):
             return True
         if hasattr(cause, "sqlite_errorname") or hasattr(getattr(cause, "orig", None), "sqlite_errorname"):
             return True
@@ -165,6 +166,9 @@ def _converted(error: BaseException) -> TicdcAssetsError:
     database = getattr(error, "orig", None) or error
     if hasattr(database, "sqlite_errorname"):
         return _of_sqlite(error, str(database.sqlite_errorname))
+    if isinstance(error, OSError) and (tried := _folders_tried(error)):
+        expected = "a folder that this process's user can write"
+        return MachineError("temporary files", expected, f"none of {tried}", "Let TMPDIR name such a folder.")
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error, error.errno)
     if isinstance(error, OSError) and (code := store_code(error)):
@@ -186,6 +190,12 @@ def _system_error_of_java(error: BaseException) -> OSError | None:
                 named = _JAVA_FILE.search(text.removesuffix(f"({words})"))
                 return OSError(number, words, *([named[1]] if named else []))
     return None
+
+
+def _folders_tried(error: OSError) -> str:
+    """The folders in which Python could make no temporary file; empty for another error. Only its text shows this."""
+    found = _NO_TEMPORARY_FOLDER.match(error.strerror or "")
+    return found[1] if found else ""
 
 
 def _of_sqlite(error: BaseException, name: str) -> LakeError:

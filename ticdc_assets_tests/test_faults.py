@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,9 +26,9 @@ from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets.commands.output.terminal import noise_kept_in
 from ticdc_assets.config import load
-from ticdc_assets.errors import DecodeError, LakeError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.errors import DecodeError, LakeError, MachineError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.faults import interrupted_by, redacted_error
+from ticdc_assets.faults import interrupted_by, of_one_table, redacted_error
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
@@ -254,6 +255,24 @@ def _query(path: Path, how: str) -> None:
     uri = f"sqlite:///file:{path}?uri=true&timeout=0" + ("&mode=ro" if how == "read-only" else "")
     with create_engine(uri).begin() as connection:
         connection.execute(text("INSERT INTO t VALUES (1)"))
+
+
+def test_a_machine_without_a_folder_for_temporary_files_names_those_that_were_tried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    absent = str(tmp_path / "absent")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [absent, "/proc"])
+    with pytest.raises(FileNotFoundError) as raised:
+        tempfile.mkdtemp()
+
+    fault = redacted_error(raised.value)
+
+    assert isinstance(fault, MachineError)
+    assert fault.found == f"none of '{absent}', '/proc'"
+    assert "TMPDIR" in fault.advice
+    with pytest.raises(FileNotFoundError):  # no other table has one
+        of_one_table(raised.value)
 
 
 def test_an_error_of_this_project_stays_what_it_is():
