@@ -76,6 +76,7 @@ _ADVICE_BY_SQLITE: Final = {
 
 _STORE_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
 _NO_TEMPORARY_FOLDER: Final = re.compile(r"No usable temporary directory found in \[(.*)\]")
+_LOCAL_FILE: Final = re.compile(r"(?:local file|directory) '(/[^']+)'")
 _BUCKET: Final = re.compile(r"\bbucket '([^']+)'")
 _ADVICE_BY_STORE_CODE: Final = {
     "NO_SUCH_BUCKET": f"Make the bucket, or correct catalog.warehouse. {_AGAIN}",
@@ -228,7 +229,8 @@ def _of_store(error: OSError, code: str) -> LakeError:
 
 def _file_of(error: OSError) -> Path | None:
     """The path of the local file, up to the first partition folder: the name of that folder contains row values."""
-    name = error.filename
+    named = _LOCAL_FILE.search(error.strerror or "")  # so do errors of pyarrow, which set no file name
+    name = error.filename or (named[1] if named else None)
     if not isinstance(name, str) or not name or "://" in name:
         return None
     return Path(*takewhile(lambda part: "=" not in part, Path(name).parts))

@@ -121,8 +121,9 @@ def test_a_misspelt_table_is_refused_with_the_nearest_one(tmp_path: Path, withou
     assert "Did you mean shop.users?" in capfd.readouterr().err
 
 
-def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path):
-    done = _shell("{ ticdc-assets tables --json; echo $? >&2; } | true", tmp_path)
+@pytest.mark.parametrize("command", ["tables", "tables --json", "discover", "inspect"])
+def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path, command: str):
+    done = _shell(f"{{ ticdc-assets {command}; echo $? >&2; }} | true", tmp_path)
 
     assert done.stderr.splitlines()[-1] == "141"
     assert "pipe" not in done.stderr.lower()
@@ -136,8 +137,8 @@ def test_a_closed_standard_stream_ends_no_command(tmp_path: Path, closed: str):
 def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     feed = shop(folder)
     command = f"{sys.executable} -m ticdc_assets.cli"
-    options = f"--config {feed.path}"
-    script = line.replace("ticdc-assets tables", f"{command} tables {options}")
+    places = {"tables": f"--config {feed.path}", "discover": f"--config {feed.path}", "inspect": str(feed.bucket.base)}
+    script = re.sub("ticdc-assets ([a-z]+)", lambda found: f"{command} {found[1]} {places[found[1]]}", line)
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
 
 

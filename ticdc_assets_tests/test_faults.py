@@ -17,6 +17,7 @@ import dagster as dg
 import fastavro
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 from pyiceberg.expressions.literals import literal
 from pyiceberg.types import IntegerType
 from sqlalchemy import create_engine, text
@@ -231,6 +232,16 @@ def test_a_file_is_named_as_far_as_its_name_is_no_row_and_no_credential(name: st
 
     assert fault.where == where
     assert "(ENOENT)" in fault.found
+    assert_discreet(fault)
+
+
+def test_a_file_that_pyarrow_names_in_its_text_only_is_named_too(tmp_path: Path):
+    with pytest.raises(FileNotFoundError) as raised:
+        LocalFileSystem().open_input_file(str(tmp_path / "data" / f"name={ROW_CANARY}" / "1.parquet"))
+
+    fault = redacted_error(raised.value)
+
+    assert fault.where == str(tmp_path / "data")
     assert_discreet(fault)
 
 

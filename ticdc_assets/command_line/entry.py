@@ -6,16 +6,14 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Final
+from contextlib import suppress
 
 from ticdc_assets import __version__
 from ticdc_assets.command_line import diagnose, process, read, repair
 from ticdc_assets.command_line.parser import Parser
 from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
-from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.commands.each import EXIT_NOT_READ, code_of, sentence_of
 from ticdc_assets.faults import interrupted_by
-
-EXIT_NOT_READ: Final = 141
 
 
 def run_command(argv: Sequence[str] | None) -> int:
@@ -38,7 +36,9 @@ def run_command(argv: Sequence[str] | None) -> int:
 def _failed(error: Exception) -> int:
     if interrupted_by(error):  # stopping Spark may fail after an interruption
         raise KeyboardInterrupt from None
-    print(sentence_of(error), file=sys.stderr)
+    sentence = sentence_of(error)
+    with suppress(BrokenPipeError):  # standard error may be the broken pipe
+        print(sentence, file=sys.stderr, flush=True)
     return code_of(error)
 
 

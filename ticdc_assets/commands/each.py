@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 2
+EXIT_NOT_READ: Final = 141
 
 
 def each(chosen: Sequence[Changefeed], work: Callable[[Changefeed], bool], note: Callable[[str], None]) -> int:

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
+from ticdc_assets.commands.each import EXIT_NOT_READ
 from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.faults import LOGS
@@ -122,9 +123,20 @@ class Terminal:
         return max(min(columns or self.err.width, self.err.width) - _SPINNER_CELLS, 1)
 
 
+class _Console(Console):
+    """A console that ends the process with this project's exit code where its reader has ended; rich does with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave the broken pipe. No command that goes on after an error goes on after this."""
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            raise SystemExit(EXIT_NOT_READ) from None
+
+
 def _console(file: IO[str]) -> Console:
     terminal = file.isatty()
-    return Console(file=file, width=None if terminal else PLAIN_WIDTH, soft_wrap=not terminal)
+    return _Console(file=file, width=None if terminal else PLAIN_WIDTH, soft_wrap=not terminal)
 
 
 def _kept(stream: IO[str]) -> IO[str]:
