@@ -54,6 +54,7 @@ class MessageProtocol:
     recognise: (JSON object) to the options of TiCDC that it shows; None if it is no message of this protocol. It never
         raises an error. None for protocols whose messages are not JSON objects.
     has_utc_times: whether TIMESTAMPs are always in UTC, independent of TiCDC's time zone.
+    has_one_commit: whether all rows of a message have the same commit_ts.
     """
 
     name: str
@@ -67,6 +68,7 @@ class MessageProtocol:
     values: Callable[[Any], Value] | None = None
     recognise: Recognise | None = None
     has_utc_times: bool = False
+    has_one_commit: bool = False
 
     def zone_of_times(self, zone: str) -> str:
         """The time zone of TIMESTAMPs that name none; `zone` is TiCDC's time zone."""

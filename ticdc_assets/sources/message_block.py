@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -23,24 +23,74 @@ BLOCK_MESSAGES: Final = 8192
 """The maximum number of messages that are decoded together. A batch costs a few milliseconds whatever its size."""
 
 
+class Bodies:
+    """The keys and values of messages: `binary` arrays, null where absent. They are read when they are first needed."""
+
+    __slots__ = ("_found", "_read")
+
+    def __init__(self, read: Callable[[], tuple[pa.Array, pa.Array]]) -> None:
+        self._read = read
+        self._found: tuple[pa.Array, pa.Array] | None = None
+
+    @classmethod
+    def of(cls, keys: pa.Array, values: pa.Array) -> Self:
+        """These keys and values."""
+        return cls(lambda: (keys, values))
+
+    @property
+    def keys(self) -> pa.Array:
+        return self._both()[0]
+
+    @property
+    def values(self) -> pa.Array:
+        return self._both()[1]
+
+    def filter(self, mask: pa.Array) -> Bodies:
+        """Those that the mask selects."""
+        return Bodies(lambda: (self.keys.filter(mask), self.values.filter(mask)))
+
+    def _both(self) -> tuple[pa.Array, pa.Array]:
+        if self._found is None:
+            self._found = self._read()
+        return self._found
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeads:
+    """What a log tells of messages without their bodies, one entry for each message, null where it is not known.
+
+    kinds: row, ddl, bootstrap or watermark. schemas, tables: text. commit_ts: int64.
+    """
+
+    kinds: pa.Array
+    schemas: pa.Array
+    tables: pa.Array
+    commit_ts: pa.Array
+
+    def filter(self, mask: pa.Array) -> Self:
+        """Those that the mask selects."""
+        return type(self)(*(column.filter(mask) for column in (self.kinds, self.schemas, self.tables, self.commit_ts)))
+
+
 @dataclass(frozen=True, slots=True)
 class MessageBlock:
     """Messages in the order of their log.
 
     partitions: the distinct partitions of the messages; `owners` is the index of each message's partition in it.
-    offsets, times_ms: int64. keys, values: `binary` arrays, null where absent.
+    offsets, times_ms: int64.
     files, bytes, records: int64, the positions of the messages (`MessagePosition`).
+    heads: None where the log has none.
     """
 
     partitions: tuple[TopicPartition, ...]
     owners: Ints
     offsets: Ints
     times_ms: Ints
-    keys: pa.Array
-    values: pa.Array
+    bodies: Bodies
     files: Ints
     bytes: Ints
     records: Ints
+    heads: MessageHeads | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -55,12 +105,27 @@ class MessageBlock:
             np.array(owners, np.int64),
             np.array([message.offset for _, message in placed], np.int64),
             np.array([message.ts_ms for _, message in placed], np.int64),
-            pa.array([message.key for _, message in placed], pa.binary()),
-            pa.array([message.value for _, message in placed], pa.binary()),
+            Bodies.of(
+                pa.array([message.key for _, message in placed], pa.binary()),
+                pa.array([message.value for _, message in placed], pa.binary()),
+            ),
             np.array([position.file for position, _ in placed], np.int64),
             np.array([position.byte for position, _ in placed], np.int64),
             np.array([position.record for position, _ in placed], np.int64),
         )
+
+    @property
+    def keys(self) -> pa.Array:
+        return self.bodies.keys
+
+    @property
+    def values(self) -> pa.Array:
+        return self.bodies.values
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the log never has other messages at these places: one with heads."""
+        return self.heads is not None
 
     def message(self, index: int) -> Message:
         """One message."""
@@ -91,11 +156,11 @@ class MessageBlock:
             self.owners[wanted],
             self.offsets[wanted],
             self.times_ms[wanted],
-            self.keys.filter(mask),
-            self.values.filter(mask),
+            self.bodies.filter(mask),
             self.files[wanted],
             self.bytes[wanted],
             self.records[wanted],
+            None if self.heads is None else self.heads.filter(mask),
         )
 
     def of_partitions(self) -> Iterator[tuple[TopicPartition, Ints]]:
@@ -115,8 +180,7 @@ def blocks_of_records(file: Path, begin: MessagePosition) -> Iterator[MessageBlo
             np.zeros(len(columns.records), np.int64),
             columns.records,
             columns.times_ms,
-            columns.keys,
-            columns.values,
+            Bodies.of(columns.keys, columns.values),
             np.full(len(columns.records), begin.file, np.int64),
             columns.bytes,
             columns.records,

@@ -72,6 +72,10 @@ class MessageLog(Protocol):
         """The messages from a position on, in order. Raises SourceError if one cannot be read."""
         ...
 
+    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+        """The same for a scan: with heads if the log has them; bodies are then read when they are needed."""
+        ...
+
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """The messages at the start that a run can skip if it only reads the unread offsets."""
         ...
@@ -103,6 +107,10 @@ class CaptureLog:
         """See `MessageLog`. The files of a folder follow each other by name, each message in its order in the file."""
         for file, begin in files_from(self.path, start):
             yield from blocks_of_records(file, begin) if is_binary(file) else blocks_of(lines(file, begin))
+
+    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+        """See `MessageLog`."""
+        return self.blocks(start)
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """None: the order of a capture may differ from that of Kafka, so that all messages are read."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,7 +25,7 @@ from ticdc_assets.names import control_namespace
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.sources import message_block
 from ticdc_assets.sources.capture import START, MessagePosition
-from ticdc_assets.sources.message_block import MessageBlock
+from ticdc_assets.sources.message_block import Bodies, Ints, MessageBlock, MessageHeads
 from ticdc_assets.sources.message_log import PassedMessages
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.landings import landings_of
@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.message_log import UnreadOffsets
     from ticdc_assets.tables.landings import LandedSegment, Landing, SegmentFile
 
-_COLUMNS: Final = ["offset", "timestamp", "key", "value"]
+_COLUMNS: Final = ["offset", "timestamp"]
+_BODIES: Final = ["key", "value"]
+_HEADS: Final = ["kind", "schema", "table", "commit_ts"]
+_SIZE: Final = "size"
+"""The mean size of the bodies in a row group, for each of its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,19 @@ class LandedLog:
 
     def blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
         """The messages from a position. Raises SourceError where a file cannot be read."""
+        for commit, first in self._from(start):
+            yield from _blocks(commit, first)
+
+    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+        """See `MessageLog`. Raises SourceError where a file cannot be read."""
+        for commit, first in self._from(start):
+            yield from _headed_blocks(commit, first)
+
+    def _from(self, start: MessagePosition) -> Iterator[tuple[_Commit, int]]:
+        """The commits from a position, each with the first row to read."""
         io = load_file_io(dict(self.io_properties), location=self.location)
         for number in range(start.file, len(self.landings)):
-            yield from _blocks(io, self.landings[number], number, start.record if number == start.file else 0)
+            yield _Commit(io, number, self.landings[number].segments), start.record if number == start.file else 0
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """The commits at the beginning that hold no message to read."""
@@ -106,41 +120,100 @@ def landed_log(lake: Lake) -> LandedLog:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _blocks(io: FileIO, landing: Landing, number: int, first: int) -> Iterator[MessageBlock]:
-    """The messages of a commit, by its number, in order, from the row `first`."""
-    segments = landing.segments
-    owners = _owners(io, segments)
-    skipped = np.bincount(owners[:first], minlength=len(segments))
-    readers = [_SegmentRows(io, segment, int(rows)) for segment, rows in zip(segments, skipped, strict=True)]
-    numbers: dict[TopicPartition, int] = {}
-    codes = np.array([numbers.setdefault((s.topic, s.partition), len(numbers)) for s in segments], np.int64)
-    for at in range(first, len(owners), message_block.BLOCK_MESSAGES):
-        own = owners[at : at + message_block.BLOCK_MESSAGES]
-        rows = _rows(readers, own)
-        for begin, end in _cuts(rows):
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit, by its number, and the files of its partitions."""
+
+    io: FileIO
+    number: int
+    segments: tuple[LandedSegment, ...]
+
+    def readers(self, rows: Ints, columns: list[str]) -> list[_SegmentRows]:
+        """A reader of each segment, from this row of it on. It opens no file before its first row is taken."""
+        return [
+            _SegmentRows(self.io, segment, int(row), columns) for segment, row in zip(self.segments, rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The messages of a block in their commit: the row of the first, the segment of each, and how many rows of each
+    segment come before them."""
+
+    at: int
+    owners: Ints
+    before: Ints
+
+    def part(self, begin: int, end: int) -> _Place:
+        """The place of some of these messages."""
+        passed = np.bincount(self.owners[:begin], minlength=len(self.before))
+        return _Place(self.at + begin, self.owners[begin:end], self.before + passed)
+
+
+def _blocks(commit: _Commit, first: int) -> Iterator[MessageBlock]:
+    """The messages of a commit in order, from the row `first`."""
+    for place, rows in _read(commit, first, [*_COLUMNS, *_BODIES]):
+        key, value = (pc.binary_length(rows[name]).fill_null(0).to_numpy() for name in _BODIES)
+        for begin, end in _cuts(np.asarray(key, np.int64) + value):
             part = rows.slice(begin, end - begin)
-            yield MessageBlock(
-                tuple(numbers),
-                codes[own[begin:end]],
-                np.asarray(part["offset"].to_numpy(), np.int64),
-                _milliseconds(part),
-                part["key"].combine_chunks().cast(pa.binary()),
-                part["value"].combine_chunks().cast(pa.binary()),
-                np.full(end - begin, number, np.int64),
-                np.zeros(end - begin, np.int64),
-                np.arange(at + begin, at + end),
-            )
+            yield _block(commit, place.part(begin, end), part, Bodies.of(*_bodies_of(part)))
 
 
-def _cuts(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of the messages, each of a bounded size."""
-    sizes = sum(np.asarray(pc.binary_length(rows[name]).fill_null(0).to_numpy(), np.int64) for name in ("key", "value"))
+def _headed_blocks(commit: _Commit, first: int) -> Iterator[MessageBlock]:
+    """The same with heads; the bodies of a block are read when they are needed."""
+    for place, rows in _read(commit, first, [*_COLUMNS, *_HEADS, _SIZE]):
+        for begin, end in _cuts(np.asarray(rows[_SIZE].to_numpy(), np.int64)):
+            own, part = place.part(begin, end), rows.slice(begin, end - begin)
+            heads = MessageHeads(*(part[name].combine_chunks() for name in _HEADS))
+            yield _block(commit, own, part, Bodies(partial(_late_bodies, commit, own)), heads)
+
+
+def _late_bodies(commit: _Commit, place: _Place) -> tuple[pa.Array, pa.Array]:
+    return _bodies_of(_rows(commit.readers(place.before, _BODIES), place.owners))
+
+
+def _bodies_of(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
+    key, value = (rows[name].combine_chunks().cast(pa.binary()) for name in _BODIES)
+    return key, value
+
+
+def _read(commit: _Commit, first: int, columns: list[str]) -> Iterator[tuple[_Place, pa.Table]]:
+    """Some thousand messages at once, with these columns."""
+    owners = _owners(commit.io, commit.segments)
+    before = np.bincount(owners[:first], minlength=len(commit.segments))
+    readers = commit.readers(before, columns)
+    for at in range(first, len(owners), message_block.BLOCK_MESSAGES):
+        place = _Place(at, owners[at : at + message_block.BLOCK_MESSAGES], before)
+        yield place, _rows(readers, place.owners)
+        before = before + np.bincount(place.owners, minlength=len(before))
+
+
+def _block(
+    commit: _Commit, place: _Place, rows: pa.Table, bodies: Bodies, heads: MessageHeads | None = None
+) -> MessageBlock:
+    numbers: dict[TopicPartition, int] = {}
+    codes = [numbers.setdefault((s.topic, s.partition), len(numbers)) for s in commit.segments]
+    return MessageBlock(
+        tuple(numbers),
+        np.array(codes, np.int64)[place.owners],
+        np.asarray(rows["offset"].to_numpy(), np.int64),
+        _milliseconds(rows),
+        bodies,
+        np.full(len(rows), commit.number, np.int64),
+        np.zeros(len(rows), np.int64),
+        np.arange(place.at, place.at + len(rows)),
+        heads,
+    )
+
+
+def _cuts(sizes: Ints) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of messages of these sizes, each of a bounded size."""
     parts = np.cumsum(sizes) // BATCH_BYTES
-    bounds = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(parts))), len(rows)]
+    bounds = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(parts))), len(sizes)]
     return pairwise(bounds)
 
 
-def _owners(io: FileIO, segments: Sequence[LandedSegment]) -> npt.NDArray[np.int64]:
+def _owners(io: FileIO, segments: Sequence[LandedSegment]) -> Ints:
     """The segment of each message of a commit, in message order."""
     rows = [segment.rows for segment in segments]
     owners = np.repeat(np.arange(len(segments)), rows)
@@ -150,22 +223,17 @@ def _owners(io: FileIO, segments: Sequence[LandedSegment]) -> npt.NDArray[np.int
     return np.asarray(owners[np.argsort(np.concatenate(times), kind="stable")])
 
 
-def _times(io: FileIO, segment: LandedSegment) -> npt.NDArray[np.int64]:
+def _times(io: FileIO, segment: LandedSegment) -> Ints:
     groups = _row_groups(io, segment.files, 0, ["timestamp"])
     return np.concatenate([_milliseconds(group) for group in groups])
 
 
-def _milliseconds(rows: pa.Table) -> npt.NDArray[np.int64]:
+def _milliseconds(rows: pa.Table) -> Ints:
     times = rows.column("timestamp").cast(pa.int64()).fill_null(0)
     return np.asarray(times.to_numpy(), np.int64) // 1000
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found.cast(pa.binary())
-
-
-def _rows(readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]) -> pa.Table:
+def _rows(readers: Sequence[_SegmentRows], owners: Ints) -> pa.Table:
     """The next messages, one for each entry of `owners`."""
     counts = np.bincount(owners, minlength=len(readers))
     present = np.flatnonzero(counts)
@@ -176,19 +244,19 @@ def _rows(readers: Sequence[_SegmentRows], owners: npt.NDArray[np.int64]) -> pa.
 
 
 class _SegmentRows:
-    """The rows of a segment, read in order from the row `first`."""
+    """These columns of the rows of a segment, read in order from the row `first`."""
 
-    def __init__(self, io: FileIO, segment: LandedSegment, first: int) -> None:
-        self._groups = _row_groups(io, segment.files, first, _COLUMNS)
-        self._held = _EMPTY
+    def __init__(self, io: FileIO, segment: LandedSegment, first: int, columns: list[str]) -> None:
+        self._groups = _row_groups(io, segment.files, first, columns)
+        self._held: list[pa.Table] = []
 
     def take(self, count: int) -> pa.Table:
         """The next rows."""
-        found = [self._held]
+        found = self._held
         while sum(map(len, found)) < count:
             found.append(next(self._groups))
         rows = pa.concat_tables(found)
-        self._held = rows.slice(count)
+        self._held = [rows.slice(count)]
         return rows.slice(0, count)
 
 
@@ -204,7 +272,7 @@ def _row_groups(io: FileIO, files: Sequence[SegmentFile], first: int, columns: l
                 for number in range(parquet.num_row_groups):
                     rows = parquet.metadata.row_group(number).num_rows
                     if first < rows:
-                        yield parquet.read_row_group(number, columns=columns).slice(first)
+                        yield _row_group(parquet, number, columns).slice(first)
                     first = max(0, first - rows)
         except OSError as error:
             name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
@@ -212,9 +280,16 @@ def _row_groups(io: FileIO, files: Sequence[SegmentFile], first: int, columns: l
             raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None
 
 
-_EMPTY: Final = pa.table({
-    "offset": pa.array([], pa.int64()),
-    "timestamp": pa.array([], pa.timestamp("us", tz="UTC")),
-    "key": pa.array([], pa.binary()),
-    "value": pa.array([], pa.binary()),
-})  # fmt: skip
+def _row_group(file: pq.ParquetFile, number: int, columns: list[str]) -> pa.Table:
+    """These columns of a row group, among which may be the size."""
+    rows = file.read_row_group(number, columns=[name for name in columns if name != _SIZE])
+    if _SIZE not in columns:
+        return rows
+    group = file.metadata.row_group(number)
+    sizes = (
+        group.column(i).total_uncompressed_size
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema in _BODIES
+    )
+    mean = sum(sizes) // max(1, len(rows))
+    return rows.append_column(_SIZE, pa.array(np.full(len(rows), mean)))

@@ -1,7 +1,7 @@
 """The head of a message: its kind, its table and its TSO, as far as the protocol carries them.
 
-Heads are for people and tools that read the table `messages`; the pipeline does not use them. A message whose head
-cannot be read is landed without one, and the decoder reports the fault later. So is an Avro message with a schema that
+Scans read heads in place of rows and watermarks, where a protocol allows it; people and tools may read them too. A
+message whose head cannot be read is landed without one, and the decoder reports the fault later. So is an Avro message with a schema that
 is not recorded in the lake yet.
 """
 

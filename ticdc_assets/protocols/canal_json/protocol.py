@@ -45,4 +45,5 @@ PROTOCOL: Final = MessageProtocol(
     infer=_infer,
     bulk=compiled_bulk("ticdc_assets.protocols.canal_json.messages_bulk", messages.column),
     recognise=_recognise,
+    has_one_commit=True,
 )

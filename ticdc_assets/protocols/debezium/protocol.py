@@ -38,4 +38,5 @@ PROTOCOL: Final = MessageProtocol(
     values=decoder.values,
     recognise=_recognise,
     has_utc_times=True,
+    has_one_commit=True,
 )

@@ -38,4 +38,5 @@ PROTOCOL: Final = MessageProtocol(
     open_claim=decoder.open_claim,
     bulk=in_turn(_JSON, _AVRO, native_columns.column),
     recognise=_recognise,
+    has_one_commit=True,
 )

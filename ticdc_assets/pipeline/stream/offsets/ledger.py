@@ -3,7 +3,7 @@
 Each message of a topic has the next offset, and an offset never gets another message. Only compaction and transactions
 leave offsets out, and TiCDC's topics have neither. So a missing offset is a missing message, unless the user accepts it
 (`skip_offsets`). Whether an offset still has the message that was consumed is checked with the digests of some
-messages: the first, and those at multiples of a power of two.
+messages: the first, and those at multiples of a power of two. Landed messages are never replaced, and have none.
 """
 
 from __future__ import annotations
@@ -82,11 +82,14 @@ class Ledger:
         """Add the messages of a block. Returns a mask, False where the capture already has the offset."""
         first = np.ones(len(block), np.bool_)
         for partition, indices in block.of_partitions():
-            if partition not in self._partitions:
+            if partition not in self._partitions and block.is_fixed:
+                self._partitions[partition] = _Partition(OffsetSet(int(block.offsets[indices[0]])))
+                indices = indices[1:]
+            elif partition not in self._partitions:
                 self.add(partition, block.message(int(indices[0])))
                 indices = indices[1:]
-                if not len(indices):
-                    continue
+            if not len(indices):
+                continue
             found, offsets = self._partitions[partition], block.offsets[indices]
             if offsets[0] >= found.offsets.end and np.all(offsets[1:] > offsets[:-1]):
                 self._extend(partition, found, block, indices)
@@ -98,6 +101,8 @@ class Ledger:
         """Add messages of one partition in ascending order that are all after its present ones."""
         offsets = block.offsets[indices]
         found.offsets.extend(offsets)
+        if block.is_fixed:
+            return
         is_known = np.isin(offsets, np.fromiter(self.known.get(partition, ()), np.int64))
         at = 0
         while at < len(indices):

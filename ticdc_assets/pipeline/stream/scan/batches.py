@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from ticdc_assets.pipeline.stream.decode.message_batch import Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
+from ticdc_assets.pipeline.stream.scan.heads import watermarks_of
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
@@ -27,6 +28,7 @@ from ticdc_assets.tso import LOGICAL_BITS
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.scan.avro import AvroScan, AvroTable
     from ticdc_assets.sources.capture import Message
+    from ticdc_assets.sources.message_block import MessageHeads
 
 INFERENCES_MAX: Final = 4
 """The number of rows of a table, the earliest ones of a batch, from which columns are inferred."""
@@ -44,6 +46,8 @@ def add_batch(
 ) -> None:
     """Add a batch to the scan; `heads` are the headers of its rows, None where the protocol has no bulk decoder."""
     left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
+    if stream.heads_suffice and batch.block.heads is not None:
+        left = np.setdiff1d(left, _add_watermarks(scan, batch, batch.block.heads))
     if heads is not None and scan.avro is not None:
         dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))
     else:
@@ -53,6 +57,15 @@ def add_batch(
             _tables(scan, stream, heads, batch)
             dates = np.concatenate((dates, _dates(heads, stream.dating)))
     _add_dates(scan, batch, dates)
+
+
+def _add_watermarks(scan: StreamScan, batch: MessageBatch, heads: MessageHeads) -> Ints:
+    """Add the watermarks that heads tell. Returns the indices of their messages."""
+    block = batch.block
+    indices, found = watermarks_of(heads)
+    for index, ts in zip(indices.tolist(), found.tolist(), strict=True):
+        scan.watermarks.add(block.partitions[block.owners[index]], int(block.offsets[index]), ts)
+    return indices
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -79,8 +92,9 @@ def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
     """The rows from which the columns of their tables may be inferred."""
     if REGISTRY[stream.protocol].infer is None:
         return np.zeros(len(heads), np.bool_)
-    deletes = np.asarray(pc.equal(heads.op, str(Op.DELETE)).to_numpy(zero_copy_only=False))
-    return ~deletes if stream.deletes_are_keys else np.ones(len(heads), np.bool_)
+    if not stream.deletes_are_keys:
+        return np.ones(len(heads), np.bool_)
+    return ~np.asarray(pc.equal(heads.op, str(Op.DELETE)).to_numpy(zero_copy_only=False))
 
 
 def _times(heads: RowHeaders) -> Ints:

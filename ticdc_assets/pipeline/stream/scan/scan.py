@@ -69,7 +69,7 @@ def scan_readable(
             partitions: a message that fills a gap changes the positions of all messages after it.
     """
     passed = log.passed(cursor.window())
-    scan = scan_all(log.blocks(passed.position), stream, cursor, passed=passed)
+    scan = scan_all(log.headed_blocks(passed.position), stream, cursor, passed=passed)
     ledger = scan.offsets.ledger
     differing = ledger.differing(message for _, message in placed_messages(log)) if ledger.has_twice else {}
     faults = (*ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
@@ -80,7 +80,7 @@ def scan_readable(
     until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
     if len(until) < len(faults):  # one is of all partitions: nothing new is read
         until = {partition: cursor.offsets.get(partition, 0) for partition in ledger.partitions}
-    sound = scan_all(log.blocks(passed.position), stream, cursor, until, passed)
+    sound = scan_all(log.headed_blocks(passed.position), stream, cursor, until, passed)
     sound.offsets.faults, sound.offsets.until = faults, until
     sound.tables.behind, sound.tables.by_topic = scan.mentioned, scan.tables.by_topic
     return sound
@@ -160,8 +160,8 @@ def _batches(
 
 
 def _wanted(scan: StreamScan, batch: MessageBatch, window: Window) -> MessageBatch:
-    """The messages in the window. All are added to the ledger; the first one gets a mark, and it and the last one show
-    to a task whether it reads the same messages."""
+    """The messages in the window. All are added to the ledger. The first one gets a mark; where a log may be replaced,
+    it and the last one show to a task whether it reads the same messages."""
     block = batch.block
     is_first = scan.offsets.ledger.add_block(block)
     scan.offsets.twice += batch.ordinals[~is_first].tolist()
@@ -176,7 +176,7 @@ def _wanted(scan: StreamScan, batch: MessageBatch, window: Window) -> MessageBat
     if wanted.any():
         first = int(np.argmax(wanted))
         scan.marks.append(Mark(int(batch.ordinals[first]), block.position(first)))
-        for index in (first, int(np.flatnonzero(wanted)[-1])):
+        for index in () if block.is_fixed else (first, int(np.flatnonzero(wanted)[-1])):
             scan.witnesses[int(batch.ordinals[index])] = digest_of(block.message(index))
     return batch.take(wanted)
 

@@ -40,6 +40,16 @@ class StreamForm:
     deletes_are_keys: bool = False
     placed: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
 
+    @property
+    def heads_suffice(self) -> bool:
+        """Whether the scan of rows and watermarks needs nothing but their heads."""
+        return (
+            REGISTRY[self.protocol].has_one_commit
+            and self.dating is VersionClock.COMMIT_TS
+            and self.until is None
+            and not self.deletes_are_keys
+        )
+
     def is_whole(self, row: RowEvent) -> bool:
         """Whether a row has all columns of its table, as far as is known."""
         return not row.handle_only and not (self.deletes_are_keys and row.op is Op.DELETE)

@@ -1,0 +1,102 @@
+"""A scan of a log with heads finds what a scan of the messages finds, and reads few bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ticdc_assets.pipeline.landing.message_heads import message_heads
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.stream.context import StreamContext
+from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.scan.result import StreamScan
+from ticdc_assets.pipeline.stream.scan.scan import scan_all
+from ticdc_assets.pipeline.stream.scan.state import StreamForm
+from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.sources.capture import Message, MessagePosition, messages
+from ticdc_assets.sources.message_block import Bodies, MessageBlock, MessageHeads, blocks_of
+from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.lakes import FeedLake
+
+Damage = Callable[[Sequence[Message]], list[Message]]
+READ_FROM_HEADS = ("canal-json-tidb", "simple-json", "simple-avro", "debezium-tidb-noschema")
+STREAMS = [w for w in workloads(seed="seed1") if (w.root / "messages.jsonl").exists()]
+
+
+def with_cut_values(sent: Sequence[Message]) -> list[Message]:
+    """Each fifth message has half of its value."""
+    return [m._replace(value=m.value[: len(m.value) // 2]) if m.value and n % 5 == 0 else m for n, m in enumerate(sent)]
+
+
+def without_statements_first(sent: Sequence[Message]) -> list[Message]:
+    """The last two thirds of the stream."""
+    return list(sent[len(sent) // 3 :])
+
+
+class Counted:
+    """Heads for blocks of messages, and how many bodies a scan has read of them."""
+
+    def __init__(self, form: StreamForm) -> None:
+        self._form = form
+        self.read = 0
+
+    def __call__(self, blocks: Iterable[MessageBlock]) -> Iterator[MessageBlock]:
+        for block in blocks:
+            both = Messages(block.keys, block.values)
+            heads = message_heads(self._form.protocol, self._form.options, both, block.message)
+            yield replace(block, bodies=Bodies(lambda both=both: self._of(both)), heads=MessageHeads(*heads))
+
+    def _of(self, both: Messages) -> tuple[pa.Array, pa.Array]:
+        self.read += len(both)
+        return both.keys, both.values
+
+
+def form_of(lake: Lake) -> StreamForm:
+    return StreamContext(lake).form(None, None)
+
+
+def found(scan: StreamScan) -> tuple[object, ...]:
+    maxima = {partition: scan.first_above(partition, scan.commits.newest // 2) for partition in scan.offsets.ends}
+    offsets = {partition: scan.offsets.ledger.ranges(partition) for partition in scan.offsets.ledger.partitions}
+    return (
+        *(scan.watermarks, scan.tables, scan.statements, scan.bad, scan.marks, scan.messages, scan.new_messages),
+        *(scan.commits.newest, scan.commits.last_offsets, maxima, scan.offsets.ends, offsets),
+    )
+
+
+@pytest.mark.parametrize("sent", [list, with_cut_values, without_statements_first])
+@pytest.mark.parametrize("workload", STREAMS, ids=lambda workload: workload.name)
+def test_heads_tell_a_scan_what_messages_tell(workload: Workload, sent: Damage, tmp_path: Path):
+    form = form_of(FeedLake(workload, tmp_path).lake)
+    stream = sent(list(messages(workload.root / "messages.jsonl")))
+    placed = [(MessagePosition(record=number), message) for number, message in enumerate(stream)]
+    heads = Counted(form)
+
+    decoded = scan_all(blocks_of(placed), form, StreamCursor())
+    told = scan_all(heads(blocks_of(placed)), form, StreamCursor())
+
+    assert found(told) == found(decoded)
+    assert form.heads_suffice or heads.read == len(stream)
+
+
+@pytest.mark.parametrize("variant", READ_FROM_HEADS)
+def test_a_block_of_rows_and_watermarks_of_known_tables_is_not_read(variant: str, tmp_path: Path):
+    workload = next(w for w in workloads(variant, "seed1") if w.name.startswith(f"{variant}/"))
+    form = form_of(FeedLake(workload, tmp_path).lake)
+    assert form.heads_suffice
+    stream = list(messages(workload.root / "messages.jsonl"))
+    first = [(MessagePosition(record=number), message) for number, message in enumerate(stream)]
+    heads = Counted(form)
+    head = [block for block in heads(blocks_of(first)) if block.heads is not None]
+    plain = [kind in ("row", "watermark") for block in head for kind in block.heads.kinds.to_pylist()]  # type: ignore[union-attr]
+    again = [m._replace(offset=m.offset + 10**6) for m, is_plain in zip(stream, plain, strict=True) if is_plain]
+    second = [(MessagePosition(record=10**6 + number), message) for number, message in enumerate(again)]
+
+    scan = scan_all([*head, *heads(blocks_of(second))], form, StreamCursor())
+
+    assert heads.read == len(stream)
+    assert scan.new_messages == len(stream) + len(again)
