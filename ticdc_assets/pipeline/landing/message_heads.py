@@ -1,8 +1,8 @@
 """The head of a message: its kind, its table and its TSO, as far as the protocol carries them.
 
-Scans read heads in place of rows and watermarks, where a protocol allows it; people and tools may read them too. A
-message whose head cannot be read is landed without one, and the decoder reports the fault later. So is an Avro message with a schema that
-is not recorded in the lake yet.
+Scans read heads in place of rows and watermarks, where a protocol allows it. So may people and tools. A message whose
+head cannot be read is landed without one, and the decoder reports the fault later. So is an Avro message with a schema
+that is not recorded in the lake yet.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.pipeline.landing.message_heads import message_heads
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.landing.message_heads import message_heads
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
