@@ -79,7 +79,7 @@ class MessageBlock:
     partitions: the distinct partitions of the messages; `owners` is the index of each message's partition in it.
     offsets, times_ms: int64.
     files, bytes, records: int64, the positions of the messages (`MessagePosition`).
-    heads: None where the log has none.
+    heads: None where the log has none, or only bodies are read.
     """
 
     partitions: tuple[TopicPartition, ...]

@@ -73,7 +73,8 @@ class MessageLog(Protocol):
         ...
 
     def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
-        """The same for a scan: with heads if the log has them; bodies are then read when they are needed."""
+        """The same with heads if the log has them; bodies are then read when they are needed, which takes longer where
+        all of them are."""
         ...
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:

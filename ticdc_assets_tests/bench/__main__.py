@@ -19,6 +19,9 @@ from ticdc_assets_tests.bench.measures import (
     growth as measure_growth,
 )
 from ticdc_assets_tests.bench.measures import (
+    initial_load as measure_initial_load,
+)
+from ticdc_assets_tests.bench.measures import (
     kafka as measure_kafka,
 )
 from ticdc_assets_tests.bench.measures import (
@@ -40,7 +43,7 @@ from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
 from ticdc_assets_tests.bench.targets import MESSAGES
 
 EVENTS_FULL = 1_000_000
-_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka", "start")
+_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka", "start", "initial")
 
 
 def main() -> int:
@@ -70,6 +73,7 @@ def main() -> int:
             "growth": lambda: measure_growth.measure(ground, sizes),
             "kafka": lambda: measure_kafka.measure(ground, asked.forms),
             "start": lambda: measure_start.measure(ground, turns),
+            "initial": lambda: measure_initial_load.measure(ground, asked.events),
         }
         for name, part in parts.items():
             if not asked.only or name in asked.only:

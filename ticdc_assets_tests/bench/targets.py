@@ -52,6 +52,7 @@ MESSAGES: Final = {
 SLOWEST: Final = Target("rows/s of the slowest message protocol, against Canal-JSON", ">=", 0.5)
 LANDING: Final = Target("Kafka to `messages`, against Spark's Kafka source to Iceberg", ">=", 2)
 FLINK_KAFKA: Final = Target("Kafka to `messages`, changelog and mirror, against Flink SQL to Iceberg", ">=", 4)
+INITIAL_LOAD: Final = Target("rows/s of a Dumpling export, against the same rows as inserts in CSV", ">=", 0.8)
 INCREMENTAL: Final = Target("seconds of a round of changes, against a bare MERGE of ready Parquet", "<=", 1.3)
 TICK: Final = Target("seconds of a sensor's tick with nothing new", "<=", 2, "s")
 IDLE_RUN: Final = Target("seconds of a run with nothing new, start of its interpreter included", "<=", 2, "s")

@@ -46,7 +46,7 @@ def add_batch(
 ) -> None:
     """Add a batch to the scan; `heads` are the headers of its rows, None where the protocol has no bulk decoder."""
     left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
-    if stream.heads_suffice and batch.block.heads is not None:
+    if batch.block.heads is not None:
         left = np.setdiff1d(left, _add_watermarks(scan, batch, batch.block.heads))
     if heads is not None and scan.avro is not None:
         dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))

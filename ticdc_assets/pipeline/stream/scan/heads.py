@@ -36,13 +36,11 @@ def with_heads(batches: Iterable[MessageBatch], stream: StreamForm) -> Iterator[
     As many batches are read ahead as there are threads. A single batch needs no thread.
     """
     every = iter(batches)
-    first = next(every, None)
-    if first is None:
-        return
-    if stream.heads_suffice and first.block.is_fixed:
-        yield from ((batch, headers_of(batch.block.heads)) for batch in chain([first], every) if batch.block.heads)
-    else:
-        yield from _decoded(chain([first], every), stream)
+    for batch in every:
+        if batch.block.heads is None:
+            yield from _decoded(chain([batch], every), stream)
+            return
+        yield batch, headers_of(batch.block.heads)
 
 
 def _decoded(batches: Iterable[MessageBatch], stream: StreamForm) -> Iterator[tuple[MessageBatch, RowHeaders | None]]:

@@ -68,8 +68,8 @@ def scan_readable(
         in_place: whether that order is the position in a captured file. A fault of one partition then applies to all
             partitions: a message that fills a gap changes the positions of all messages after it.
     """
-    passed = log.passed(cursor.window())
-    scan = scan_all(log.headed_blocks(passed.position), stream, cursor, passed=passed)
+    passed, blocks = log.passed(cursor.window()), log.headed_blocks if stream.heads_suffice else log.blocks
+    scan = scan_all(blocks(passed.position), stream, cursor, passed=passed)
     ledger = scan.offsets.ledger
     differing = ledger.differing(message for _, message in placed_messages(log)) if ledger.has_twice else {}
     faults = (*ledger.faults(cursor, rules, differing, in_order=in_order), *_moved(scan, cursor, in_place))
@@ -80,7 +80,7 @@ def scan_readable(
     until = {fault.partition: fault.until for fault in faults if fault.partition is not None}
     if len(until) < len(faults):  # one is of all partitions: nothing new is read
         until = {partition: cursor.offsets.get(partition, 0) for partition in ledger.partitions}
-    sound = scan_all(log.headed_blocks(passed.position), stream, cursor, until, passed)
+    sound = scan_all(blocks(passed.position), stream, cursor, until, passed)
     sound.offsets.faults, sound.offsets.until = faults, until
     sound.tables.behind, sound.tables.by_topic = scan.mentioned, scan.tables.by_topic
     return sound
