@@ -39,8 +39,7 @@ def with_cut_values(sent: Sequence[Message]) -> list[Message]:
     return [m._replace(value=m.value[: len(m.value) // 2]) if m.value and n % 5 == 0 else m for n, m in enumerate(sent)]
 
 
-def without_statements_first(sent: Sequence[Message]) -> list[Message]:
-    """The last two thirds of the stream."""
+def the_last_two_thirds(sent: Sequence[Message]) -> list[Message]:
     return list(sent[len(sent) // 3 :])
 
 
@@ -75,7 +74,7 @@ def found(scan: StreamScan) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("sent", [list, with_cut_values, without_statements_first])
+@pytest.mark.parametrize("sent", [list, with_cut_values, the_last_two_thirds])
 @pytest.mark.parametrize("workload", STREAMS, ids=lambda workload: workload.name)
 def test_heads_tell_a_scan_what_messages_tell(workload: Workload, sent: Damage, tmp_path: Path):
     form = form_of(FeedLake(workload, tmp_path).lake)
@@ -93,7 +92,7 @@ def test_heads_tell_a_scan_what_messages_tell(workload: Workload, sent: Damage, 
 @pytest.mark.parametrize(
     "form",
     [
-        StreamForm("open", None),
+        StreamForm("open-protocol", None),
         StreamForm("avro", None),
         StreamForm("canal-json", None, VersionClock.COMMIT_MS),
         StreamForm("canal-json", None, deletes_are_keys=True),
