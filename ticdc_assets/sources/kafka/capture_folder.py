@@ -1,8 +1,8 @@
 """A folder of captured topics: `messages.jsonl`, which is a capture source, and `capture.json`, the capture's state.
 
 The state has the length of the file and the next offset of each partition. It is replaced atomically after the messages
-are on disk. If a capture is killed, the next one truncates the file to the recorded length, so that no message is
-repeated.
+are on disk. A capture that ends before that truncates the file to the recorded length; if it is killed, the next one
+does, so that no message is repeated.
 """
 
 from __future__ import annotations
@@ -98,6 +98,14 @@ class CaptureFolder:
 
     def append(self, state: CaptureState, parts: Mapping[KafkaPartition, tuple[Path, CaptureProgress]]) -> CaptureState:
         """Append the messages of the parts, by timestamp, and record the progress of each partition."""
+        with self._whole():
+            if not (self.path / STATE).exists():
+                self._record(state)  # messages without a state would be those of another origin
+            return self._appended(state, parts)
+
+    def _appended(
+        self, state: CaptureState, parts: Mapping[KafkaPartition, tuple[Path, CaptureProgress]]
+    ) -> CaptureState:
         with (self.path / MESSAGES).open("ab") as file:
             if file.tell() < state.size_bytes:
                 advice = "Somebody has shortened it: capture into a new folder."
@@ -112,6 +120,19 @@ class CaptureFolder:
         recorded = CaptureState(size_bytes, progress)
         self._record(recorded)
         return recorded
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Where the body is interrupted or fails, remove the messages that it added and did not record."""
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # the next capture does it too
+                (self.path / f"{STATE}.new").unlink(missing_ok=True)
+                file, size_bytes = self.path / MESSAGES, self.state().size_bytes
+                if file.stat().st_size > size_bytes:
+                    os.truncate(file, size_bytes)
+            raise
 
     def _record(self, state: CaptureState) -> None:
         listed = [
