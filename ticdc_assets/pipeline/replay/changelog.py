@@ -53,6 +53,12 @@ def append_replayed(replay_context: ReplayContext, source_table_id: str, rows: S
     return sum(len(one.table) for one in lacking)
 
 
+def lacks(replay_context: ReplayContext, source_table_id: str, rows: Sequence[Rows]) -> bool:
+    """Whether the changelog lacks any of the changes. A change with other values than the one there is lacking too."""
+    table = replay_context.tables[source_table_id].refresh()
+    return any(len(_lacking(replay_context, table, version, with_values=True).table) for version in _by_version(rows))
+
+
 def _by_version(rows: Sequence[Rows]) -> list[Rows]:
     versions = sorted({one.version_ts for one in rows})
     together = [[one for one in rows if one.version_ts == version] for version in versions]
@@ -66,12 +72,14 @@ def _ordered(table: pa.Table) -> pa.Table:
 # -- what is there already --------------------------------------------------------------------------------------------
 
 
-def _lacking(replay_context: ReplayContext, table: Table, rows: Rows) -> Rows:
-    """The changes that are not in the changelog, each once."""
+def _lacking(replay_context: ReplayContext, table: Table, rows: Rows, *, with_values: bool = False) -> Rows:
+    """The changes that are not in the changelog, each once; those with a key by their key, or `with_values`."""
     key = key_names(replay_context.commit_ranges[rows.source_table_id], table).get(rows.version_ts, ())
     columns = [n for n in rows.table.column_names if n not in (layout.BEFORE, layout.COMMIT_TIME, layout.TABLE_VERSION)]
     identity = [*_PLACE, layout.SEQ, *key] if replay_context.lake.by_arrival else [*_PLACE, *key]
-    identity = identity if key else columns
+    if with_values and not replay_context.lake.by_arrival:
+        columns.remove(layout.SEQ)  # the changelog may have the change from where TiCDC sent it again
+    identity = identity if key and not with_values else columns
     by = layout.SEQ if replay_context.lake.by_arrival else layout.COMMIT_TS
     where = In(by, set(rows.table.column(by).to_pylist()))
     there = table.scan(row_filter=where, selected_fields=tuple(identity)).to_arrow().select(identity)

@@ -1,21 +1,22 @@
 """Replays quarantined records: decodes them again, or corrected bytes, and publishes the changes.
 
 A replay loses nothing wherever it ends: a record is resolved only after its changes are in the changelogs, and a
-repeated replay adds nothing twice. The mirrors follow in `mirror.run`.
+repeated replay adds nothing twice. It succeeds as the first one did, also for records that the first one resolved. The
+mirrors follow in `mirror.run`.
 """
 
 from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.pipeline.replay.changelog import append_replayed
+from ticdc_assets.pipeline.replay.changelog import append_replayed, lacks
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
@@ -67,15 +68,17 @@ class ReplayRequest:
 
 
 def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
-    """Replay the records. Raises NotYetError where a named record is not quarantined, StaleRunError where another run
-    committed first."""
+    """Replay the records. Raises NotYetError where a named record is not quarantined or was resolved in another way,
+    StaleRunError where another run committed first."""
     report = ReplayReport(uuid.uuid4().hex)
-    kept = {record.position: record for record in lake.control.quarantined()}
-    _check_named(lake, kept, {*(request.only or ()), *request.corrected, *request.discarded})
-    lake.control.resolve(dict.fromkeys(request.discarded, str(Resolution.DISCARDED)), report.run_id)
-    report.outcomes += [ReplayOutcome(kept[position], Resolution.DISCARDED) for position in sorted(request.discarded)]
-    wanted = kept.keys() - request.discarded if request.only is None else request.only - request.discarded
-    inputs = [_input(kept[position], request) for position in sorted(wanted)]
+    known = {record.position: record for record in lake.control.ever_quarantined()}
+    for position, resolution in _named(request):
+        _check_named(lake, known.get(position), position, resolution)
+    kept = {position for position, record in known.items() if record.resolution is None}
+    lake.control.resolve(dict.fromkeys(request.discarded & kept, str(Resolution.DISCARDED)), report.run_id)
+    report.outcomes += [ReplayOutcome(known[position], Resolution.DISCARDED) for position in sorted(request.discarded)]
+    wanted = (kept if request.only is None else request.only) - request.discarded
+    inputs = [_input(known[position], request) for position in sorted(wanted)]
     replay_context = replay_context_of(lake, report.run_id) if inputs else None
     if replay_context is not None:
         _take_in(lake, replay_context, inputs, report)
@@ -85,17 +88,27 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     return report
 
 
-def _check_named(
-    lake: Lake, kept: Mapping[RecordPosition, QuarantinedRecord], named: Collection[RecordPosition]
-) -> None:
-    for path, line in sorted(named):
-        if (path, line) not in kept:
-            raise NotYetError(
-                f"changefeed {lake.changefeed.name}, {path}:{line}",
-                "a record of the quarantine that is not resolved yet",
-                "none",
-                "`ticdc-assets replay --quarantine` lists them as PATH:LINE.",
-            )
+def _named(request: ReplayRequest) -> Iterator[tuple[RecordPosition, Resolution]]:
+    """The records that the request names, and how each is to be resolved."""
+    for position in sorted({*(request.only or ()), *request.corrected} - request.discarded):
+        yield position, Resolution.REPLAYED
+    for position in sorted(request.discarded):
+        yield position, Resolution.DISCARDED
+
+
+def _check_named(lake: Lake, record: QuarantinedRecord | None, position: RecordPosition, wanted: Resolution) -> None:
+    if record is None or record.resolution not in (None, wanted):
+        raise _not_open(lake, position, record)
+
+
+def _not_open(lake: Lake, position: RecordPosition, record: QuarantinedRecord | None) -> NotYetError:
+    path, line = position
+    return NotYetError(
+        f"changefeed {lake.changefeed.name}, {path}:{line}",
+        "a record of the quarantine that is not resolved yet",
+        "none" if record is None else f"one that was {record.resolution} before",
+        "`ticdc-assets replay --quarantine` lists them as PATH:LINE.",
+    )
 
 
 def _input(record: QuarantinedRecord, request: ReplayRequest) -> ReplayInput:
@@ -106,17 +119,30 @@ def _input(record: QuarantinedRecord, request: ReplayRequest) -> ReplayInput:
 def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayInput], report: ReplayReport) -> None:
     with tempfile.TemporaryDirectory() as folder:
         decoded = replay_of(lake)(replay_context, Path(folder)).decode(inputs)
+    _require_same_changes(lake, replay_context, decoded)
     by_source_table = _by_source_table(decoded)
     for source_table_id, rows in sorted(by_source_table.items()):
         report.added[source_table_id] = append_replayed(replay_context, source_table_id, rows)
     _record(lake, replay_context, by_source_table)
     sound = [record for one in decoded if not one.problem for record in one.records]
-    lake.control.resolve({record.position: str(Resolution.REPLAYED) for record in sound}, report.run_id)
+    still_open = [record.position for record in sound if record.resolution is None]
+    lake.control.resolve(dict.fromkeys(still_open, str(Resolution.REPLAYED)), report.run_id)
     report.outcomes += [
         ReplayOutcome(record, Resolution.STILL_BAD if one.problem else Resolution.REPLAYED, one.problem)
         for one in decoded
         for record in one.records
     ]
+
+
+def _require_same_changes(lake: Lake, replay_context: ReplayContext, decoded: Sequence[Decoded]) -> None:
+    """Raise NotYetError where the bytes of a record that was replayed before are not those of its changes."""
+    for one in decoded:
+        before = next((record for record in one.records if record.resolution is not None), None)
+        if before is None:
+            continue
+        rows = _by_source_table([one])
+        if not rows or any(lacks(replay_context, i, found) for i, found in rows.items()):
+            raise _not_open(lake, before.position, before)
 
 
 def _by_source_table(decoded: Sequence[Decoded]) -> dict[str, list[Rows]]:

@@ -63,6 +63,32 @@ def test_a_corrected_record_is_replayed_and_everything_is_complete_again(feed: F
     assert capfd.readouterr().out.endswith("shop: nothing is in quarantine.\n")
 
 
+def test_a_replay_of_named_records_that_is_called_again_succeeds_again(feed: Feed, tmp_path: Path, capfd: Any):
+    bad, corrected, other = position(feed), tmp_path / "corrected.csv", tmp_path / "other.csv"
+    corrected.write_text(f'"I","log","shop",{ts(3)},2,"bob"\n')
+    other.write_text(f'"I","log","shop",{ts(3)},2,"carl"\n')
+    assert replay(feed, "--record", bad, "--with", str(corrected)) == 0
+    snapshots = feed.lake.control.newest()
+    capfd.readouterr()
+
+    assert replay(feed, "--record", bad, "--with", str(corrected)) == 0
+    assert capfd.readouterr().out == f"{bad}: replayed\nshop: the changelogs gained 0 changes.\n"
+    assert feed.lake.control.newest() == snapshots
+    for arguments in (["--record", bad, "--with", str(other)], ["--record", bad], ["--discard", bad]):
+        assert replay(feed, *arguments) == 1
+        assert "found one that was replayed before" in capfd.readouterr().err
+
+
+def test_a_record_that_is_discarded_again_stays_discarded(feed: Feed, capfd: Any):
+    bad = position(feed)
+
+    assert [replay(feed, "--discard", bad) for _ in range(2)] == [0, 0]
+
+    assert capfd.readouterr().out == f"{bad}: discarded\n" * 2
+    assert replay(feed, "--record", bad) == 1
+    assert "found one that was discarded before" in capfd.readouterr().err
+
+
 def test_a_discarded_record_does_not_turn_runs_red_any_more(feed: Feed, capfd: Any):
     bad = position(feed)
 

@@ -127,6 +127,27 @@ def test_a_replay_that_ended_before_it_could_say_so_adds_nothing_the_second_time
     assert_all_is_well(feed)
 
 
+def test_a_replay_that_ended_after_it_resolved_its_record_is_repeated_with_the_same_bytes_alone(
+    sink: Sink, tmp_path: Path
+):
+    corrected = sink.insert(T, 115, 7, "b")
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins"), corrected.replace(b"115,7", b'115,"sieben"')])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    only = frozenset({(FILE, 1)})
+    again(feed, only=only, corrected={(FILE, 1): corrected})
+    snapshots = feed.lake.snapshots()
+
+    report = again(feed, only=only, corrected={(FILE, 1): corrected})
+
+    assert (resolutions(report), sum(report.added.values())) == ([(1, "replayed")], 0)
+    for other in (corrected.replace(b'"b"', b'"c"'), b"rubbish"):
+        with pytest.raises(NotYetError, match="one that was replayed before"):
+            again(feed, only=only, corrected={(FILE, 1): other})
+    assert feed.lake.snapshots() == snapshots
+    assert_all_is_well(feed)
+
+
 def test_a_replay_whose_answer_was_lost_before_another_run_went_on_keeps_what_it_brought_back(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
