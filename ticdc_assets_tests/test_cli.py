@@ -116,9 +116,29 @@ def test_a_misspelt_table_is_refused_with_the_nearest_one(tmp_path: Path, withou
     feed = shop(tmp_path)
     main(on(feed, "run"))
 
-    assert main(on(feed, "schema", "shop.usres", "--at", str(ts(10)))) == 1
+    assert main(on(feed, "schema", "shop.usres", "--at", str(ts(10)))) == 2
 
     assert "Did you mean shop.users?" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["schema", "shop.usres", "--at", str(ts(10))],
+        ["schema", "shop.users", "--at", str(ts(0.5))],
+        ["diff", str(ts(5)), str(ts(10)), "--table", "shop.usres"],
+        ["rebuild", "--table", "shop.usres"],
+    ],
+    ids=" ".join,
+)
+def test_a_table_that_is_not_there_is_a_fault_of_the_command_line_and_before_a_run_it_is_none(
+    tmp_path: Path, without_java: None, capfd: Any, arguments: list[str]
+):
+    feed = shop(tmp_path)
+
+    assert main(on(feed, *arguments)) == 1
+    main(on(feed, "run"))
+    assert main(on(feed, *arguments)) == 2
 
 
 @pytest.mark.parametrize("command", ["tables", "tables --json", "discover", "inspect"])

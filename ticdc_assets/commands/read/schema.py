@@ -44,8 +44,8 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
     """The columns, the key and the later statements of the table that has the name at the TSO.
 
     Raises:
-        ConfigError: messages without commit_ts have no TSOs.
-        NotYetError: no table has the name at this TSO.
+        ConfigError: messages without commit_ts have no TSOs, or no table has the name at this TSO.
+        NotYetError: there was no run.
     """
     if not lake.measures_lag and is_tso(at):
         advice = "Give the number of messages, as `ticdc-assets tables` shows it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from ticdc_assets.errors import NotYetError
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import TruncateRows
@@ -32,7 +32,9 @@ def empties(version: Version) -> bool:
 def table_at(lake: Lake, history: History, name: SourceName, tso: int) -> SourceTable:
     """The source table that has the name at `tso`.
 
-    Raises NotYetError where no table has the name then; it names the TSOs at which one has.
+    Raises:
+        ConfigError: no table has the name then; the error names the TSOs at which one has.
+        NotYetError: there was no run.
     """
     named = history.ever_called(*name)
     for source_table in named:
@@ -41,14 +43,16 @@ def table_at(lake: Lake, history: History, name: SourceName, tso: int) -> Source
             return source_table
     where = f"changefeed {lake.changefeed.name}"
     wanted = ".".join(part for part in name if part)
+    if lake.control.newest() is None:
+        raise NotYetError(where, "a run", "none", "Run `ticdc-assets run`.")
     if not named:
         known = {".".join(found.name) for found in history.source_tables}
         near = get_close_matches(wanted, known, n=1)
         meant = f"Did you mean {near[0]}? " if near else ""
         advice = f"{meant}`ticdc-assets tables` lists the tables. A table is named as schema.table."
-        raise NotYetError(where, f"a table {wanted}", "none of that name at any TSO", advice)
+        raise ConfigError(where, f"a table {wanted}", "none of that name at any TSO", advice)
     periods = ", ".join(_periods(named, name))
-    raise NotYetError(where, f"a table {wanted} at {tso}", "none", f"Tables had the name {periods}.")
+    raise ConfigError(where, f"a table {wanted} at {tso}", "none", f"Tables had the name {periods}.")
 
 
 def _periods(named: Sequence[SourceTable], name: SourceName) -> Iterator[str]:

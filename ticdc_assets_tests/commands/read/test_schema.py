@@ -57,7 +57,7 @@ def test_a_table_is_listed_as_it_was_under_its_name_of_then(tmp_path: Path, with
     assert ["n", "INT", "yes", "'7'", "n", "int"] in [line.split() for line in printed.splitlines()]
     assert "since" not in printed
 
-    assert main(on(feed, "schema", "shop.users", "--at", str(ts(13)))) == 1
+    assert main(on(feed, "schema", "shop.users", "--at", str(ts(13)))) == 2
     assert f"Tables had the name from {ts(1)} until {ts(13)}." in capfd.readouterr().err
 
 
