@@ -149,6 +149,19 @@ def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path, command:
     assert "pipe" not in done.stderr.lower()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+@pytest.mark.parametrize("command", ["tables", "tables --json", "discover", "inspect"])
+def test_a_full_disk_behind_standard_output_is_one_sentence_that_names_it(tmp_path: Path, command: str):
+    done = _shell(f"ticdc-assets {command} >/dev/full", tmp_path)
+
+    assert done.returncode == 1
+    found = (
+        "No space left on device. Free space where the output goes, or send it elsewhere; then run the command again."
+    )
+    assert done.stderr.splitlines()[-1].endswith(f"standard output: expected to write the result there, found {found}")
+    assert "Exception" not in done.stderr
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_closed_standard_stream_ends_no_command(tmp_path: Path, closed: str):
     assert _shell(f"ticdc-assets tables {closed}", tmp_path).returncode == 0

@@ -24,6 +24,7 @@ from rich.spinner import Spinner
 from ticdc_assets.commands.each import EXIT_NOT_READ
 from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
+from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import LOGS
 from ticdc_assets.work_progress import Count
 
@@ -62,11 +63,12 @@ class Terminal:
 
     def result(self, text: str) -> None:
         """Print a sentence of the result to stdout."""
-        self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+        with self._writing():
+            self.out.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def json_line(self, value: Any) -> None:
         """Print a JSON value as one line."""
-        print(json.dumps(value, ensure_ascii=False), file=self._out_file, flush=True)
+        self._print(json.dumps(value, ensure_ascii=False))
 
     def columns(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
         """Print rows in columns to stdout. If stdout is not a terminal, each row is one line."""
@@ -76,7 +78,7 @@ class Terminal:
 
     def json(self, value: Any) -> None:
         """Print a JSON value to stdout, indented, over several lines."""
-        print(json.dumps(value, ensure_ascii=False, indent=1), file=self._out_file, flush=True)
+        self._print(json.dumps(value, ensure_ascii=False, indent=1))
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
@@ -114,6 +116,23 @@ class Terminal:
                     return
             yield item
 
+    def _print(self, text: str) -> None:
+        with self._writing():
+            print(text, file=self._out_file, flush=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let an error of the system name standard output: the user has given no file."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _forget_unwritten(self._out_file)
+            found = os.strerror(error.errno) if error.errno else type(error).__name__
+            advice = "Free space where the output goes, or send it elsewhere; then run the command again."
+            raise LakeError("standard output", "to write the result there", found, advice) from None
+
     def _width(self) -> int:
         """The cells of a line after the spinner. Rich asks standard error, which may be redirected by then."""
         try:
@@ -146,6 +165,20 @@ def _kept(stream: IO[str]) -> IO[str]:
     except (OSError, ValueError, io.UnsupportedOperation):
         return stream
     return cast(IO[str], os.fdopen(number, "w", encoding="utf-8", errors="replace", buffering=1))
+
+
+def _forget_unwritten(stream: IO[str]) -> None:
+    """Empty the buffer of a stream that cannot be written: Python writes it again when the process ends."""
+    with suppress(OSError, io.UnsupportedOperation):
+        number = stream.fileno()
+        kept, null = os.dup(number), os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(null, number)
+            stream.flush()
+        finally:
+            os.dup2(kept, number)
+            os.close(kept)
+            os.close(null)
 
 
 # -- output of Spark and Dagster ---------------------------------------------------------------------------------------
