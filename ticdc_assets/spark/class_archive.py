@@ -130,7 +130,8 @@ def make(archive: Path, classes: Path, java: Path, class_path: str) -> None:
             fresh.replace(archive)
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise MachineError(str(archive.parent), "a folder for Java's archive", found, _ADVICE) from None
+        advice = "Let XDG_CACHE_HOME name a folder that this user can write. Runs start without an archive until then."
+        raise MachineError(str(archive.parent), "a folder for Java's archive", found, advice) from None
     _remove_old(archive)
 
 

@@ -150,7 +150,7 @@ def test_a_java_that_makes_no_archive_leaves_nothing(
 def test_a_cache_that_cannot_be_written_is_an_error_with_advice(tmp_path: Path):
     (tmp_path / "cache").write_text("a file")
 
-    with pytest.raises(MachineError, match="Runs start without an archive"):
+    with pytest.raises(MachineError, match="XDG_CACHE_HOME"):
         make(tmp_path / "cache" / "java" / "a.jsa", tmp_path / "list", fake_java(tmp_path, "exit 0"), "x.jar")
 
 
