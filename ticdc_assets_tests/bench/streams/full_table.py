@@ -66,8 +66,8 @@ def dump(folder: Path, count: int) -> Path:
     (folder / f"{SCHEMA}-schema-create.sql").write_text(f"CREATE DATABASE `{SCHEMA}`;\n")
     (folder / f"{SCHEMA}.{TABLE}-schema.sql").write_text(f"{_create()};\n")
     head = ",".join(f'"{name}"' for name in COLUMNS).encode() + b"\r\n"
-    for number, lines in enumerate(_files(count, "")):
-        (folder / f"{SCHEMA}.{TABLE}.{number:09d}.csv").write_bytes(head + lines)
+    for number, (_, table) in enumerate(_files(count)):
+        (folder / f"{SCHEMA}.{TABLE}.{number:09d}.csv").write_bytes(head + _lines(table))
     return folder
 
 
@@ -76,20 +76,21 @@ def bucket(folder: Path, count: int) -> Path:
     made = Bucket(folder, NONE, checkpoint=TSO + count)
     made.schema(SCHEMA, TABLE, TSO, [_column(name) for name in COLUMNS], query=_create())
     place = f"{SCHEMA}/{TABLE}/{TSO}"
-    for number, lines in enumerate(_files(count, f'"I","{TABLE}","{SCHEMA}",{TSO + 1},'), start=1):
-        made.data(place, number, lines)
+    for number, (last_id, table) in enumerate(_files(count), start=1):
+        made.data(place, number, _lines(table, f'"I","{TABLE}","{SCHEMA}",{TSO + last_id},'))
         made.index(place, number)
     return folder
 
 
-def _files(count: int, before: str) -> Iterator[bytes]:
-    """The lines of each file, each with this text before it."""
+def _files(count: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each file, after the last of their ids."""
     for first in range(0, count, ROWS_OF_FILE):
-        ids = pa.array(np.arange(first + 1, min(first + ROWS_OF_FILE, count) + 1))
-        yield _lines(rows(ids), before)
+        last = min(first + ROWS_OF_FILE, count)
+        yield last, rows(pa.array(np.arange(first + 1, last + 1)))
 
 
-def _lines(table: pa.Table, before: str) -> bytes:
+def _lines(table: pa.Table, before: str = "") -> bytes:
+    """The rows as lines, each with this text before it."""
     cells = [_cells(name, table.column(name)) for name in COLUMNS]
     cells[0] = pc.binary_join_element_wise(before, cells[0], "")
     lines = pc.binary_join_element_wise(*cells, ",")
