@@ -105,7 +105,7 @@ def _tables(found: Inspection) -> list[TableSeen]:
 
 def _print(terminal: Terminal, found: Inspection) -> None:
     for number, line in enumerate(headlines(found)):
-        terminal.out.print(line, style="bold" if not number else None, markup=False, highlight=False, soft_wrap=True)
+        terminal.result(line, "bold" if not number else None)
     if found.tables:
         terminal.result("")
         _print_tables(terminal, found)
@@ -118,7 +118,7 @@ def _print(terminal: Terminal, found: Inspection) -> None:
             terminal.result(f"- {sentence}")
     verdict, style = ("Faults:", "bold red") if found.problems else ("No fault was found.", "bold green")
     terminal.result("")
-    terminal.out.print(verdict, style=style, highlight=False)
+    terminal.result(verdict, style)
     for problem in found.problems.values():
         terminal.result(f"- {problem.sentence}")
     terminal.result("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")

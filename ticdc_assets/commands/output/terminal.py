@@ -61,10 +61,10 @@ class Terminal:
         """Print a sentence to stderr."""
         self.err.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def result(self, text: str) -> None:
-        """Print a sentence of the result to stdout."""
+    def result(self, text: str, style: str | None = None) -> None:
+        """Print a sentence of the result to stdout; `style` is one of rich's."""
         with self._writing():
-            self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def json_line(self, value: Any) -> None:
         """Print a JSON value as one line."""
@@ -126,6 +126,7 @@ class Terminal:
         try:
             yield
         except BrokenPipeError:
+            _forget_unwritten(self._out_file)
             raise
         except OSError as error:
             _forget_unwritten(self._out_file)
@@ -147,6 +148,7 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         """Leave the broken pipe. No command that goes on after an error goes on after this."""
+        _forget_unwritten(self.file)
         try:
             super().on_broken_pipe()
         except SystemExit:
