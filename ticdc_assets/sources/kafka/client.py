@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import methodcaller
 from pathlib import Path
 from types import TracebackType
@@ -233,9 +233,10 @@ class KafkaClient:
         try:
             yield from self._assigned({wanted.partition: wanted.end for wanted in ranges}, what, each_max)
         finally:
-            # A pause outlives the assignment.
-            self._consumer.resume([_at(wanted.partition) for wanted in ranges])
-            self._consumer.unassign()
+            with suppress(RuntimeError):  # where the caller is interrupted, the consumer is closed before
+                # A pause outlives the assignment.
+                self._consumer.resume([_at(wanted.partition) for wanted in ranges])
+                self._consumer.unassign()
 
     def _assigned(self, ends: dict[KafkaPartition, int], what: str, each_max: int | None) -> Iterator[list[Any]]:
         """The messages before the end of each partition; a partition is removed from `ends` once it is read."""

@@ -66,6 +66,15 @@ def soon(act: Callable[[], object], after_s: float = 1.0) -> None:
     threading.Timer(after_s, act).start()
 
 
+def test_messages_that_are_left_after_the_connection_is_closed_end_without_an_error(connect):
+    """So ends a reader that is interrupted; Python would print the error with its traceback."""
+    with connect() as connection:
+        messages = connection.messages(ALL)
+        next(messages)
+
+    messages.close()
+
+
 # -- what waits --------------------------------------------------------------------------------------------------------
 
 
