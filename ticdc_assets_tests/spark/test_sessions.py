@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ticdc_assets.config import load
 from ticdc_assets.errors import MachineError
 from ticdc_assets.spark import jvm as spark_jvm
 from ticdc_assets.spark import sessions
+from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.spark.processes import is_alive, waited_for
 
 CHILD = """
@@ -87,28 +89,29 @@ while [ ! -e "{folder}/may_end" ]; do sleep 0.05; done
 """
 
 
-def test_a_start_that_nobody_needs_any_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(sessions, "_SESSIONS", {})
-    java = tmp_path / "bin" / "java"
+def _stopped_while_it_starts(folder: Path) -> tuple[bool, bool, list[int]]:
+    """Whether Java was started, and the session then stopped before Java was ready; the errors left for `session`."""
+    java = folder / "bin" / "java"
     java.parent.mkdir()
-    java.write_text(SLOW_JAVA.format(folder=tmp_path))
+    java.write_text(SLOW_JAVA.format(folder=folder))
     java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    os.environ["JAVA_HOME"] = str(folder)
     spark.start_ahead(load(None, {}))
-    assert waited_for((tmp_path / "begun").exists)
-
+    was_started = waited_for((folder / "begun").exists)
     stopping = threading.Thread(target=spark.stop)
     stopping.start()
     stopping.join(10)
     was_stopped = not stopping.is_alive()
-    (tmp_path / "may_end").touch()
+    (folder / "may_end").touch()
     stopping.join()
     for thread in threading.enumerate():
         if thread.name == "spark-start":
             thread.join()
+    return was_started, was_stopped, list(sessions._FAILED_AHEAD)
 
-    assert was_stopped
-    assert not sessions._FAILED_AHEAD
+
+def test_a_start_that_nobody_needs_any_more_is_not_waited_for(tmp_path: Path):
+    assert apart(_stopped_while_it_starts, tmp_path) == (True, True, [])
 
 
 TIDY_JAVA = """
@@ -120,19 +123,23 @@ time.sleep(60)
 """
 
 
-def test_a_jvm_whose_start_is_interrupted_removes_its_files(tmp_path: Path):
-    """Another program stands in for Java: it has a file, and removes it when it is asked to end."""
+def _is_left_by_an_interrupted_start(file: Path) -> bool:
+    """Whether the file of a program that stands in for Java is left."""
     from pyspark import java_gateway
 
     def interrupted() -> SparkSession:
-        java_gateway.Popen([sys.executable, "-c", TIDY_JAVA, str(tmp_path / "file")])
-        assert waited_for((tmp_path / "file").exists)
+        java_gateway.Popen([sys.executable, "-c", TIDY_JAVA, str(file)])
+        assert waited_for(file.exists)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):
         spark_jvm.started(interrupted)
+    return file.exists()
 
-    assert not (tmp_path / "file").exists()
+
+def test_a_jvm_whose_start_is_interrupted_removes_its_files(tmp_path: Path):
+    """It has a file, and removes it when it is asked to end."""
+    assert not apart(_is_left_by_an_interrupted_start, tmp_path / "file")
 
 
 class _Gateway:
