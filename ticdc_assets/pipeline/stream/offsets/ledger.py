@@ -3,7 +3,8 @@
 Each message of a topic has the next offset, and an offset never gets another message. Only compaction and transactions
 leave offsets out, and TiCDC's topics have neither. So a missing offset is a missing message, unless the user accepts it
 (`skip_offsets`). Whether an offset still has the message that was consumed is checked with the digests of some
-messages: the first, and those at multiples of a power of two. Landed messages are never replaced, and have none.
+messages: the first, and those at multiples of a power of two. Of messages whose bodies are not read, only the first and
+those with an earlier digest are compared.
 """
 
 from __future__ import annotations
@@ -82,14 +83,11 @@ class Ledger:
         """Add the messages of a block. Returns a mask, False where the capture already has the offset."""
         first = np.ones(len(block), np.bool_)
         for partition, indices in block.of_partitions():
-            if partition not in self._partitions and block.is_fixed:
-                self._partitions[partition] = _Partition(OffsetSet(int(block.offsets[indices[0]])))
-                indices = indices[1:]
-            elif partition not in self._partitions:
+            if partition not in self._partitions:
                 self.add(partition, block.message(int(indices[0])))
                 indices = indices[1:]
-            if not len(indices):
-                continue
+                if not len(indices):
+                    continue
             found, offsets = self._partitions[partition], block.offsets[indices]
             if offsets[0] >= found.offsets.end and np.all(offsets[1:] > offsets[:-1]):
                 self._extend(partition, found, block, indices)
@@ -101,13 +99,12 @@ class Ledger:
         """Add messages of one partition in ascending order that are all after its present ones."""
         offsets = block.offsets[indices]
         found.offsets.extend(offsets)
-        if block.is_fixed:
-            return
         is_known = np.isin(offsets, np.fromiter(self.known.get(partition, ()), np.int64))
         at = 0
         while at < len(indices):
             step = found.step
-            for place in at + np.flatnonzero((offsets[at:] % step == 0) | is_known[at:]):
+            sampled = is_known[at:] if block.is_fixed else (offsets[at:] % step == 0) | is_known[at:]
+            for place in at + np.flatnonzero(sampled):
                 at = int(place) + 1
                 self._keep(partition, found, block.message(int(indices[place])))
                 if found.step != step:

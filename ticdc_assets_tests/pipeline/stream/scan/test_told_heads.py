@@ -103,6 +103,26 @@ def test_heads_do_not_suffice_where_they_leave_a_question_open(form: StreamForm)
     assert not form.heads_suffice
 
 
+def test_other_messages_at_consumed_offsets_are_found_by_their_digests(tmp_path: Path):
+    workload = next(w for w in workloads("canal-json-tidb", "seed1") if w.name.startswith("canal-json-tidb/"))
+    form = form_of(FeedLake(workload, tmp_path).lake)
+    placed = [(MessagePosition(record=n), m) for n, m in enumerate(messages(workload.root / "messages.jsonl"))]
+    first = scan_all(Counted(form)(blocks_of(placed)), form, StreamCursor())
+    [partition, *_] = sorted(first.offsets.ends)
+    end = first.offsets.ends[partition]
+    digests = {partition: first.offsets.ledger.digests(partition, end)}
+    changed = [(place, m._replace(value=b"other" if not m.offset else m.value)) for place, m in placed]
+
+    same, other = (
+        scan_all(Counted(form)(blocks_of(sent)), form, StreamCursor(digests=digests)).offsets.ledger
+        for sent in (placed, changed)
+    )
+
+    assert digests[partition]
+    assert list(same.faults(StreamCursor({partition: end}), (), {}, in_order=False)) == []
+    assert [f.partition for f in other.faults(StreamCursor({partition: end}), (), {}, in_order=False)] == [partition]
+
+
 @pytest.mark.parametrize("variant", READ_FROM_HEADS)
 def test_a_block_of_rows_and_watermarks_of_known_tables_is_not_read(variant: str, tmp_path: Path):
     workload = next(w for w in workloads(variant, "seed1") if w.name.startswith(f"{variant}/"))
