@@ -57,6 +57,11 @@ def config_file(form: Form, source: Path, lake: Path) -> Path:
         feed["source"] = {"capture": str(source)}
     if (registry := source / "registry.json").exists():
         feed["schema_registry"] = {"file": str(registry)}
+    return written_config(lake, feed)
+
+
+def written_config(lake: Path, feed: dict[str, Any]) -> Path:
+    """A config with this changefeed and a catalog in the fresh folder."""
     catalog = {
         "name": f"bench_{lake.name}".replace("-", "_"),
         "type": "sql",

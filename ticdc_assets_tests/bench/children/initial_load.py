@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
@@ -47,23 +45,13 @@ def _load(config: Config, dump: str) -> None:
 
 
 def _config(lake: Path, bucket: str) -> Config:
-    lake.mkdir(parents=True)
-    catalog = {
-        "name": f"bench_{lake.name}",
-        "type": "sql",
-        "uri": f"sqlite:///{lake}/catalog.db",
-        "warehouse": f"{lake}/warehouse",
-    }
     sink = {"date-separator": "none", "csv": {"include-commit-ts": True}}
     feed = {
         "sink_uri": "file:///x?protocol=csv",
         "config": {"sink": sink},
         "source": {"storage": bucket or str(lake / "no_stream")},
     }
-    path = lake / "changefeeds.yaml"
-    master = f"local[{ours.CORES}]"
-    path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": master}, "changefeeds": {"bench": feed}}))
-    return load(path, {})
+    return load(ours.written_config(lake, feed), {})
 
 
 if __name__ == "__main__":

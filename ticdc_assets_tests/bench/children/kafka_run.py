@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
@@ -35,21 +33,11 @@ def run(scratch: Path, form: str, brokers: str, topic: str, capture: str) -> dic
 
 def _config(lake: Path, form: str, brokers: str, topic: str, capture: str) -> Config:
     stream = FORMS[form]
-    lake.mkdir(parents=True)
-    catalog = {
-        "name": f"bench_{lake.name}",
-        "type": "sql",
-        "uri": f"sqlite:///{lake}/catalog.db",
-        "warehouse": f"{lake}/warehouse",
-    }
     source = {"kafka": {"brokers": [brokers], "topics": [topic]}}
     feed: dict[str, Any] = {"sink_uri": stream.sink_uri, "config": {"sink": dict(stream.sink)}, "source": source}
     if (registry := Path(capture) / "registry.json").exists():
         feed["schema_registry"] = {"file": str(registry)}
-    path = lake / "changefeeds.yaml"
-    master = f"local[{ours.CORES}]"
-    path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": master}, "changefeeds": {"bench": feed}}))
-    return load(path, {})
+    return load(ours.written_config(lake, feed), {})
 
 
 if __name__ == "__main__":
