@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import tarfile
+import zipfile
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>t</groupId><artifactId>t</artifactId><version>1</version>
@@ -41,14 +43,32 @@ def unpacked(group: str, artifact: str, version: str, classifier: str) -> Path:
     """A folder with the content of a server's archive."""
 
     def fetch(folder: Path) -> None:
-        coordinates = f"{group}:{artifact}:{version}:tar.gz:{classifier}"
-        _maven(_COPY, f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}")
-        archive = folder / f"{artifact}-{version}-{classifier}.tar.gz"
+        archive = _archive(folder, group, artifact, version, "tar.gz", classifier)
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
         archive.unlink()
 
     return _once(f"{artifact}-{version}-{classifier}", fetch)
+
+
+def unzipped(group: str, artifact: str, version: str, classifier: str, *wanted: str) -> Path:
+    """A folder with those files of an archive whose names match a pattern of `wanted`; programs can be executed."""
+
+    def fetch(folder: Path) -> None:
+        archive = _archive(folder, group, artifact, version, "zip", classifier)
+        with zipfile.ZipFile(archive) as packed:
+            for file in packed.infolist():
+                if not file.is_dir() and any(fnmatchcase(file.filename, pattern) for pattern in wanted):
+                    Path(packed.extract(file, folder)).chmod(file.external_attr >> 16 & 0o755)
+        archive.unlink()
+
+    return _once(f"{artifact}-{version}-{classifier}", fetch)
+
+
+def _archive(folder: Path, group: str, artifact: str, version: str, kind: str, classifier: str) -> Path:
+    coordinates = f"{group}:{artifact}:{version}:{kind}:{classifier}"
+    _maven(_COPY, f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}")
+    return folder / f"{artifact}-{version}-{classifier}.{kind}"
 
 
 def _once(name: str, fetch: Callable[[Path], None]) -> Path:
