@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 CATALOGS: Final = "spark.sql.catalog."
 
+_LOGIN: Final = "credential"
+_EXCHANGE: Final = "token-exchange-enabled"
+
 
 def catalog_conf(config: Config) -> dict[str, str]:
     """Spark's settings for the catalog that pyiceberg opens from the same config."""
@@ -28,6 +31,10 @@ def catalog_conf(config: Config) -> dict[str, str]:
         conf.update({f"{prefix}.{key}": value for key, value in _jdbc(catalog.uri or "").items()})
     elif catalog.uri is not None:
         conf[f"{prefix}.uri"] = catalog.uri
+    if _LOGIN in catalog.properties:
+        # Else Java exchanges a token that expires for a new one instead of logging in again, as pyiceberg does. Where
+        # the identity provider exchanges none, each request after that is refused.
+        conf[f"{prefix}.{_EXCHANGE}"] = "false"
     conf.update({f"{prefix}.{key}": str(value) for key, value in catalog.java_properties.items()})
     return conf
 

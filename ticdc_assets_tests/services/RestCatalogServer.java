@@ -9,10 +9,12 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
@@ -44,13 +46,16 @@ import org.apache.iceberg.rest.requests.UpdateNamespacePropertiesRequest;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.apache.iceberg.rest.responses.ConfigResponse;
 import org.apache.iceberg.rest.responses.ErrorResponse;
+import org.apache.iceberg.rest.responses.OAuthTokenResponse;
 
 /**
  * An Iceberg REST catalog on loopback: Iceberg's own CatalogHandlers over a JdbcCatalog on SQLite.
  *
  * <p>Its argument is a file with a setting on each line: port, token ("" for none), warehouse name that clients have to
  * ask for ("" for any), every how many commits one lands but is answered with 500 (0 for never), then key=value of the
- * catalog behind, and ~key=value of properties that override those of clients. No secret is on its command line.
+ * catalog behind, ~key=value of properties that override those of clients, and @key=value of a login: `credential`,
+ * `scope` and the `seconds` that a token is valid. With a login, `/v1/oauth/tokens` gives tokens for the credential, and
+ * exchanges none. No secret is on its command line.
  */
 public final class RestCatalogServer {
   private static final String LEVELS = "\u001f";
@@ -61,31 +66,44 @@ public final class RestCatalogServer {
   private final String warehouse;
   private final long unknownEvery;
   private final Map<String, String> overrides;
+  private final Map<String, String> login;
+  private final Map<String, Instant> expiries = new ConcurrentHashMap<>();
   private final AtomicLong commits = new AtomicLong();
 
   private RestCatalogServer(
-      Map<String, String> behind, Map<String, String> overrides, String token, String warehouse, long unknownEvery) {
+      Map<String, String> behind,
+      Map<String, String> overrides,
+      Map<String, String> login,
+      String token,
+      String warehouse,
+      long unknownEvery) {
     this.catalog = CatalogUtil.buildIcebergCatalog("behind", behind, new Configuration());
     this.namespaces = (SupportsNamespaces) catalog;
     this.token = token;
     this.warehouse = warehouse;
     this.unknownEvery = unknownEvery;
     this.overrides = overrides;
+    this.login = login;
   }
 
   public static void main(String[] files) throws Exception {
     String[] arguments = Files.readAllLines(Path.of(files[0])).toArray(new String[0]);
     Map<String, String> behind = new HashMap<>();
     Map<String, String> overrides = new HashMap<>();
+    Map<String, String> login = new HashMap<>();
     behind.put("catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog");
     behind.put("jdbc.schema-version", "V1");
     for (int i = 4; i < arguments.length; i++) {
       String[] pair = arguments[i].split("=", 2);
-      boolean isOverride = pair[0].startsWith("~");
-      (isOverride ? overrides : behind).put(isOverride ? pair[0].substring(1) : pair[0], pair[1]);
+      switch (pair[0].charAt(0)) {
+        case '~' -> overrides.put(pair[0].substring(1), pair[1]);
+        case '@' -> login.put(pair[0].substring(1), pair[1]);
+        default -> behind.put(pair[0], pair[1]);
+      }
     }
+    long unknownEvery = Long.parseLong(arguments[3]);
     RestCatalogServer served =
-        new RestCatalogServer(behind, overrides, arguments[1], arguments[2], Long.parseLong(arguments[3]));
+        new RestCatalogServer(behind, overrides, login, arguments[1], arguments[2], unknownEvery);
     HttpServer http = HttpServer.create(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])), 0);
     http.setExecutor(Executors.newFixedThreadPool(8));
     http.createContext("/", served::serve);
@@ -96,10 +114,12 @@ public final class RestCatalogServer {
     int code = 200;
     Object answer;
     try {
-      if (!token.isEmpty() && !("Bearer " + token).equals(exchange.getRequestHeaders().getFirst("Authorization"))) {
-        throw new NotAuthorizedException("no token, or a wrong one");
+      if (!login.isEmpty() && exchange.getRequestURI().getPath().equals("/v1/oauth/tokens")) {
+        answer = newToken(pairsOf(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8)));
+      } else {
+        requireToken(exchange.getRequestHeaders().getFirst("Authorization"));
+        answer = answer(exchange);
       }
-      answer = answer(exchange);
       code = answer == null ? 204 : 200;
     } catch (Throwable error) {
       code = codeOf(error);
@@ -123,6 +143,32 @@ public final class RestCatalogServer {
       }
     }
     exchange.close();
+  }
+
+  private void requireToken(String header) {
+    boolean isValid =
+        login.isEmpty()
+            ? token.isEmpty() || ("Bearer " + token).equals(header)
+            : Instant.now().isBefore(expiries.getOrDefault(String.valueOf(header), Instant.MIN));
+    if (!isValid) {
+      throw new NotAuthorizedException("no token, or a wrong one");
+    }
+  }
+
+  private OAuthTokenResponse newToken(Map<String, String> form) {
+    if (!"client_credentials".equals(form.get("grant_type"))) {
+      throw new IllegalArgumentException("unsupported_grant_type");
+    }
+    if (!login.get("credential").equals(form.get("client_id") + ":" + form.get("client_secret"))) {
+      throw new NotAuthorizedException("invalid_client");
+    }
+    if (!login.get("scope").equals(form.get("scope"))) {
+      throw new IllegalArgumentException("invalid_scope");
+    }
+    String made = token + "-" + expiries.size();
+    int seconds = Integer.parseInt(login.get("seconds"));
+    expiries.put("Bearer " + made, Instant.now().plusSeconds(seconds));
+    return OAuthTokenResponse.builder().withToken(made).withTokenType("bearer").setExpirationInSeconds(seconds).build();
   }
 
   private static int codeOf(Throwable error) {
@@ -153,9 +199,8 @@ public final class RestCatalogServer {
     return URLDecoder.decode(text, StandardCharsets.UTF_8);
   }
 
-  private static Map<String, String> queryOf(HttpExchange exchange) {
+  private static Map<String, String> pairsOf(String query) {
     Map<String, String> found = new HashMap<>();
-    String query = exchange.getRequestURI().getRawQuery();
     for (String pair : query == null ? new String[0] : query.split("&")) {
       String[] parts = pair.split("=", 2);
       found.put(parts[0], parts.length > 1 ? decoded(parts[1]) : "");
@@ -166,8 +211,10 @@ public final class RestCatalogServer {
   /** What the request asks for; null where there is nothing to say but that it is done. */
   private Object answer(HttpExchange exchange) throws IOException {
     String method = exchange.getRequestMethod();
-    String[] path = exchange.getRequestURI().getRawPath().replaceFirst("^/v1/", "").split("/");
-    Map<String, String> query = queryOf(exchange);
+    String raw = exchange.getRequestURI().getRawPath().replaceFirst("^/v1/", "");
+    String prefix = overrides.getOrDefault("prefix", "") + "/";
+    String[] path = (raw.startsWith(prefix) ? raw.substring(prefix.length()) : raw).split("/");
+    Map<String, String> query = pairsOf(exchange.getRequestURI().getRawQuery());
     switch (path[0]) {
       case "config":
         if (!warehouse.isEmpty() && !warehouse.equals(query.get("warehouse"))) {

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
@@ -20,6 +20,15 @@ from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_port
 START_TIMEOUT_S = 120
 TOKEN = "test-token-value"
 _SOURCE = Path(__file__).parent / "RestCatalogServer.java"
+
+
+@dataclass(frozen=True)
+class Login:
+    """What gets a token, and how long the token is valid."""
+
+    credential: str
+    scope: str
+    seconds: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ def rest_catalog(
     client_properties: Mapping[str, str] | None = None,
     warehouse: str = "",
     unknown_every: int = 0,
+    login: Login | None = None,
 ) -> Iterator[RestCatalog]:
     """A catalog while the body runs.
 
@@ -51,6 +61,7 @@ def rest_catalog(
         client_properties: properties that override what clients are configured with.
         warehouse: the name that clients have to ask for; empty for any.
         unknown_every: every how many commits one lands and is answered with 500; 0 for none.
+        login: what clients have to get their tokens with, at `/v1/oauth/tokens`; None for the token TOKEN.
     """
     [port] = free_ports(1)
     classes, path = _compiled(folder), _class_path()
@@ -58,6 +69,7 @@ def rest_catalog(
     settings = [str(port), TOKEN, warehouse, str(unknown_every)]
     settings += [f"{key}={value}" for key, value in database.items()]
     settings += [f"~{key}={value}" for key, value in (client_properties or {}).items()]
+    settings += [f"@{key}={value}" for key, value in asdict(login).items()] if login else []
     (folder / "rest.settings").write_text("\n".join(settings))
     java = ["java", "-Xmx384m", "-cp", f"{classes}:{path}", "org.apache.iceberg.rest.RestCatalogServer"]
     java.append(str(folder / "rest.settings"))

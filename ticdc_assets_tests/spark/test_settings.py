@@ -40,6 +40,25 @@ def test_java_opens_the_database_that_python_opens(
     assert (conf.get("jdbc.user"), conf.get("jdbc.password")) == (user, password)
 
 
+def rest_catalog_conf(folder: Path, **properties: str) -> dict[str, str]:
+    catalog = {"name": "lake", "type": "rest", "uri": "http://h", "properties": properties}
+    return catalog_conf(loaded(folder, {"catalog": catalog, **with_feed()}))
+
+
+@pytest.mark.parametrize(
+    ("properties", "exchanges"),
+    [
+        ({"credential": "id:secret"}, "false"),
+        ({"credential": "id:secret", "token-exchange-enabled": "true"}, "true"),
+        ({"token": "t"}, None),
+    ],
+)
+def test_java_logs_in_again_for_a_new_token(properties: dict[str, str], exchanges: str | None, tmp_path: Path):
+    conf = rest_catalog_conf(tmp_path, **properties)
+
+    assert conf.get("spark.sql.catalog.lake.token-exchange-enabled") == exchanges
+
+
 def spark_conf(folder: Path, **conf: str) -> dict[str, str]:
     return session_conf(loaded(folder, {"spark": {"conf": conf}, **with_feed()}))
 

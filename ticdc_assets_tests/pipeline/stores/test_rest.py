@@ -1,7 +1,8 @@
-"""A REST catalog: a warehouse by name, a token, a store that the server names, and commits whose answer is lost."""
+"""A REST catalog: a warehouse by name, tokens, a store that the server names, and commits whose answer is lost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.pipeline.stores.life import SECONDS_MAX, World, live
 from ticdc_assets_tests.services.jars import missing_tools
 from ticdc_assets_tests.services.object_store import ACCESS_KEY, REGION, SECRET_KEY, S3Store, s3_store
-from ticdc_assets_tests.services.rest_catalog import TOKEN, RestCatalog, rest_catalog
+from ticdc_assets_tests.services.rest_catalog import TOKEN, Login, RestCatalog, rest_catalog
 
 MISSING = missing_tools("java", "javac", "mvn")
 pytestmark = [
@@ -23,6 +24,8 @@ pytestmark = [
 
 WITH_VIEWS = {"view-endpoints-supported": "true"}
 """How a server without a list of its endpoints says that it has views."""
+WITH_TOKEN = {"token": TOKEN}
+LOGIN = Login("ticdc:hunter2-of-the-lake", "PRINCIPAL_ROLE:ALL", seconds=10)
 
 
 def behind(store: S3Store) -> dict[str, str]:
@@ -42,22 +45,35 @@ def store_properties(store: S3Store) -> dict[str, str]:
     return {"s3.endpoint": store.endpoint, "s3.path-style-access": "true"}
 
 
-def world(folder: Path, server: RestCatalog, name: str, token: str = TOKEN, warehouse: str | None = "main") -> World:
-    catalog: dict[str, Any] = {"name": name, "type": "rest", "uri": server.uri, "properties": {"token": token}}
+def logging_in(server: RestCatalog, credential: str = LOGIN.credential) -> dict[str, Any]:
+    """The properties of a config that gets its tokens from the server."""
+    tokens = {"oauth2-server-uri": f"{server.uri}/v1/oauth/tokens", "scope": LOGIN.scope}
+    return {"credential": credential, **tokens}
+
+
+def world(
+    folder: Path,
+    server: RestCatalog,
+    name: str,
+    properties: Mapping[str, Any] = WITH_TOKEN,
+    warehouse: str | None = "main",
+) -> World:
+    catalog: dict[str, Any] = {"name": name, "type": "rest", "uri": server.uri, "properties": dict(properties)}
     if warehouse is not None:
         catalog["warehouse"] = warehouse
     store = {"region": REGION, "access_key": {"env": "KEY"}, "secret_key": {"env": "SECRET"}}
     environ = {"KEY": ACCESS_KEY, "SECRET": SECRET_KEY}
-    return World(folder, {"catalog": catalog, "object_store": store}, environ, secrets=(TOKEN, SECRET_KEY))
+    return World(
+        folder, {"catalog": catalog, "object_store": store}, environ, secrets=(TOKEN, LOGIN.credential, SECRET_KEY)
+    )
 
 
 @pytest.mark.spark
-def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite(tmp_path: Path):
-    with (
-        s3_store(tmp_path) as store,
-        rest_catalog(tmp_path, behind(store), {**store_properties(store), **WITH_VIEWS}, "main") as server,
-    ):
-        live(world(tmp_path, server, "lake_rest"))
+def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tokens(tmp_path: Path):
+    with s3_store(tmp_path) as store:
+        of_clients = {**store_properties(store), **WITH_VIEWS, "prefix": "lakes"}
+        with rest_catalog(tmp_path, behind(store), of_clients, "main", login=LOGIN) as server:
+            live(world(tmp_path, server, "lake_rest", logging_in(server)))
 
         assert all("/lake/" in path for path in store.files("lake"))
 
@@ -120,7 +136,7 @@ def _asks_for_views(asked: World) -> None:
 )
 def test_a_refusal_of_a_catalog_is_reported_without_the_token(token: str, warehouse: str, said: str, tmp_path: Path):
     with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}, warehouse="main") as server:
-        refused = world(tmp_path, server, "lake_refused", token, warehouse)
+        refused = world(tmp_path, server, "lake_refused", {"token": token}, warehouse)
         refused.configure()
         refused.fill(refused.tsos[0])
 
@@ -128,3 +144,15 @@ def test_a_refusal_of_a_catalog_is_reported_without_the_token(token: str, wareho
             refused.lake().publish()
 
     assert TOKEN not in str(caught.value)
+
+
+def test_a_refused_login_is_reported_without_the_secret(tmp_path: Path):
+    with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}, login=LOGIN) as server:
+        refused = world(tmp_path, server, "lake_refused", logging_in(server, "ticdc:hunter3"))
+        refused.configure()
+        refused.fill(refused.tsos[0])
+
+        with pytest.raises(TicdcAssetsError, match="OAuth") as caught:
+            refused.lake().publish()
+
+    assert "hunter3" not in str(caught.value)
