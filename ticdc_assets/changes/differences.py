@@ -8,7 +8,7 @@ is not counted, nor is a row that only a statement changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
@@ -244,21 +244,3 @@ def counts(found: pa.Table) -> Mapping[str, int]:
     """The number of rows of each kind."""
     counted = pc.value_counts(found.column(CHANGE)).to_pylist()
     return {row["values"]: row["counts"] for row in counted}
-
-
-def in_bucket(keys: Sequence[pa.ChunkedArray], bucket: int, buckets: int) -> _Bools:
-    """Which rows belong to part `bucket` of `buckets` parts of all keys; equal keys are in the same part."""
-    import pandas as pd  # imported only when needed
-
-    hashes = np.zeros(len(keys[0]), np.uint64)
-    for column in keys:
-        hashes = hashes * np.uint64(31) + pd.util.hash_array(_plain(column), categorize=False)
-    found: _Bools = hashes % np.uint64(buckets) == bucket
-    return found
-
-
-def _plain(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Integers, text or bytes: what pandas hashes by value."""
-    kept = pa.types.is_integer(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    values: npt.NDArray[Any] = (column if kept else column.cast(pa.string())).to_numpy()
-    return values

@@ -87,7 +87,7 @@ def _codes_of(column: Values) -> Ints:
 
 
 def _codes_of_chunks(column: pa.ChunkedArray) -> Ints:
-    if not column.num_chunks:
+    if not len(column):
         return np.empty(0, np.int64)
     if pt.is_nested(column.type):
         return _codes_of(pa.concat_arrays(column.chunks))

@@ -1,8 +1,8 @@
 """Removes repeats between files whose commit_ts ranges overlap. Ranges overlap after a restart of TiCDC, and where one
 commit is cut.
 
-Only the identity columns of each range that files share are read first. A file is rewritten only where it holds a
-repeat. The first copy, in order of consumption, stays.
+Only the identity columns of each range that files share are read, in several tasks, and a range with many rows in
+buckets of keys. A file is rewritten only where it holds a repeat. The first copy, in order of consumption, stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.identity import Ints, first_of_each, ordinals
+from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
+from ticdc_assets.changes.key_buckets import can_hash, in_bucket
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 
 CommitTsRange = tuple[int, int]
@@ -28,12 +29,44 @@ ROWS_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedPart:
+    """A part's file, and its delivery: equal numbers are of one delivery."""
+
+    uri: str
+    delivery: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The parts of one version that share a commit_ts range, in order of consumption.
+
+    Its rows are those of the range that belong to `bucket` of `buckets`. `rows` is about their number. `key` names the
+    key columns, () without a key.
+    """
+
+    parts: tuple[ComparedPart, ...]
+    low: int
+    high: int
+    key: tuple[str, ...]
+    rows: int
+    bucket: int = 0
+    buckets: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatTask:
-    """The parts of one source table, in order of consumption. `keys` gives the key columns by version, () without a
-    key."""
+    """Comparisons within one source table."""
+
+    comparisons: tuple[Comparison, ...]
+    io_properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalTask:
+    """The parts of one source table, in order of consumption, and the numbers of the rows to remove, by part URI."""
 
     parts: tuple[ChangelogPart, ...]
-    keys: dict[int, tuple[str, ...]]
+    removed: Mapping[str, Ints]
     io_properties: dict[str, str] = field(default_factory=dict)
 
 
@@ -46,9 +79,40 @@ class RepeatReport:
     replaced: tuple[str, ...]
 
 
+# -- the driver's part -------------------------------------------------------------------------------------------------
+
+
 def overlaps(parts: Sequence[ChangelogPart]) -> bool:
     """Whether two parts of one version overlap in commit_ts. Always False without commit_ts."""
     return any(True for _ in _groups(parts))
+
+
+def comparisons(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]) -> Iterator[Comparison]:
+    """What is compared to find all repeats among the parts of one source table: each two copies of a row are in one
+    comparison.
+
+    Args:
+        parts: in order of consumption.
+        keys: the key columns by version, () without a key.
+    """
+    for group, low, high in _groups(parts):
+        rows = sum(_rows_between(part.footer, low, high) for part in group)
+        buckets = max(1, -(-rows // ROWS_MAX))
+        compared = tuple(ComparedPart(part.uri, part.task << 32 | part.delivery) for part in group)
+        for bucket in range(buckets):
+            yield Comparison(compared, low, high, keys[group[0].version_ts], rows // buckets, bucket, buckets)
+
+
+def dealt(found: Iterable[Comparison]) -> Iterator[tuple[Comparison, ...]]:
+    """The comparisons grouped by task, about ROWS_MAX rows each."""
+    some: list[Comparison] = []
+    for comparison in found:
+        if some and sum(other.rows for other in some) + comparison.rows > ROWS_MAX:
+            yield tuple(some)
+            some = []
+        some.append(comparison)
+    if some:
+        yield tuple(some)
 
 
 def _groups(parts: Sequence[ChangelogPart]) -> Iterator[tuple[list[ChangelogPart], int, int]]:
@@ -80,14 +144,34 @@ def _shared_ranges(parts: Iterable[ChangelogPart]) -> Iterator[CommitTsRange]:
         yield low, high
 
 
-def resolve(task: RepeatTask) -> RepeatReport:
-    """Rewrite the parts that hold repeats of earlier parts."""
-    io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
+def _rows_between(footer: pq.FileMetaData, low: int, high: int) -> int:
+    """About how many rows of a file are in the commit_ts range: those of its row groups that may have some."""
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    return sum(group.num_rows for group in groups if _may_have(group, low, high))
+
+
+# -- the workers' part -------------------------------------------------------------------------------------------------
+
+
+def find_repeats(task: RepeatTask) -> dict[str, Ints]:
+    """The numbers of the rows that repeat a row of an earlier part, by part URI."""
+    io = load_file_io(dict(task.io_properties), location=task.comparisons[0].parts[0].uri)
+    return joined(_repeats(io, comparison) for comparison in task.comparisons)
+
+
+def joined(found: Iterable[Mapping[str, Ints]]) -> dict[str, Ints]:
+    """The row numbers of each part URI."""
     removed: dict[str, list[Ints]] = {}
-    for group, low, high in _groups(task.parts):
-        for uri, numbers in _repeats(io, group, task.keys[group[0].version_ts], low, high).items():
+    for numbers_of in found:
+        for uri, numbers in numbers_of.items():
             removed.setdefault(uri, []).append(numbers)
-    return without_rows(io, task.parts, {uri: np.concatenate(found) for uri, found in removed.items()})
+    return {uri: np.concatenate(numbers) for uri, numbers in removed.items()}
+
+
+def remove_repeats(task: RemovalTask) -> RepeatReport:
+    """Rewrite the parts that hold repeats."""
+    io = load_file_io(dict(task.io_properties), location=task.parts[0].uri)
+    return without_rows(io, task.parts, task.removed)
 
 
 def without_rows(io: FileIO, parts: Sequence[ChangelogPart], removed: Mapping[str, Ints]) -> RepeatReport:
@@ -97,15 +181,13 @@ def without_rows(io: FileIO, parts: Sequence[ChangelogPart], removed: Mapping[st
     return RepeatReport(tuple(p for p in kept if p is not None), sum(len(rows) for rows in removed.values()), replaced)
 
 
-def _repeats(io: FileIO, parts: list[ChangelogPart], key: tuple[str, ...], low: int, high: int) -> dict[str, Ints]:
+def _repeats(io: FileIO, comparison: Comparison) -> dict[str, Ints]:
     """The numbers of the rows that repeat a row of an earlier part, by part URI."""
-    shared = [_shared_rows(io, part, key, low, high) for part in parts]
-    rows = pa.concat_tables([table for table, _ in shared])
-    columns = rows.columns
-    if not key:
-        deliveries = [
-            np.full(len(t), part.task << 32 | part.delivery) for part, (t, _) in zip(parts, shared, strict=True)
-        ]
+    parts = comparison.parts
+    shared = [_shared_rows(io, part, comparison) for part in parts]
+    columns = pa.concat_tables([table for table, _ in shared]).columns
+    if not comparison.key:
+        deliveries = [np.full(len(t), part.delivery) for part, (t, _) in zip(parts, shared, strict=True)]
         columns = [*columns, pa.array(ordinals([*columns, pa.array(np.concatenate(deliveries))]))]
     repeated = ~first_of_each(columns)
     ends = np.cumsum([len(table) for table, _ in shared])[:-1]
@@ -113,24 +195,36 @@ def _repeats(io: FileIO, parts: list[ChangelogPart], key: tuple[str, ...], low: 
     return {part.uri: numbers[which] for part, (_, numbers), which in by_part if which.any()}
 
 
-def _shared_rows(io: FileIO, part: ChangelogPart, key: tuple[str, ...], low: int, high: int) -> tuple[pa.Table, Ints]:
-    """The identity columns of a part's rows in the commit_ts range, and the numbers of these rows."""
+def _shared_rows(io: FileIO, part: ComparedPart, comparison: Comparison) -> tuple[pa.Table, Ints]:
+    """The identity columns of a part's compared rows, and the numbers of these rows."""
+    key = comparison.key
     names = [layout.COMMIT_TS, layout.OP, *key] if key else None
     found, numbers, at = [], [], 0
     with io.new_input(part.uri).open() as stream:
         file = pq.ParquetFile(stream)
         for number in range(file.num_row_groups):
             group = file.metadata.row_group(number)
-            if _may_have(group, low, high):
+            if _may_have(group, comparison.low, comparison.high):
                 table = file.read_row_group(number, columns=names)
-                ts = table.column(layout.COMMIT_TS).to_numpy()
-                which = np.flatnonzero((low <= ts) & (ts <= high))
+                which = np.flatnonzero(_is_compared(table, comparison))
                 found.append(table.take(pa.array(which)))
                 numbers.append(which + at)
             at += group.num_rows
         empty = file.schema_arrow.empty_table()
     rows = pa.concat_tables([empty.select(names) if names else empty, *found])
     return rows if key else rows.drop_columns([layout.SEQ]), np.concatenate([*numbers, np.empty(0, np.int64)])
+
+
+def _is_compared(table: pa.Table, comparison: Comparison) -> Bools:
+    ts = table.column(layout.COMMIT_TS).to_numpy()
+    between: Bools = (comparison.low <= ts) & (ts <= comparison.high)
+    if comparison.buckets == 1:
+        return between
+    names = comparison.key or [name for name in table.column_names if name not in dict(layout.SYSTEM_COLUMNS)]
+    keys = [table.column(name) for name in names if can_hash(table.column(name).type)]
+    if not keys:
+        return between if comparison.bucket == 0 else np.zeros_like(between)
+    return between & in_bucket(keys, comparison.bucket, comparison.buckets)
 
 
 def _may_have(group: pq.RowGroupMetaData, low: int, high: int) -> bool:

@@ -51,7 +51,9 @@ class LateTask:
     io_properties: dict[str, str] = field(default_factory=dict)
 
 
-def dealt(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]) -> Iterator[tuple[ChangelogPart, ...]]:
+def dealt_parts(
+    parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]
+) -> Iterator[tuple[ChangelogPart, ...]]:
     """Parts grouped by task, about ROWS_MAX rows each. Parts without a key that share a commit_ts stay in one task,
     because their equal rows are counted."""
     some: list[ChangelogPart] = []

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.changelog.dedup import RepeatReport, RepeatTask, overlaps, resolve
-from ticdc_assets.pipeline.changelog.late_rows import LateTask, dealt, late_parts
+from ticdc_assets.pipeline.changelog.dedup import RepeatReport
+from ticdc_assets.pipeline.changelog.once import Once
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held
-from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables import changelog
@@ -74,7 +73,8 @@ class Publication:
         """
         parts = _by_source_table(part for report in reports for part in report.parts)
         remove_parts(self.tables, [part for source_table_id in held for part in parts.pop(source_table_id, [])])
-        once, broken = self._without_repeats(parts)
+        once, errors = self._once().of(parts)
+        broken = {i: _held(self.tables[i], error) for i, error in errors.items()}
         remove_parts(self.tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
         has_late = any(part.late for report in once.values() for part in report.parts)
         places = self.lake.table_locations(self.history) if has_late else {}
@@ -97,40 +97,9 @@ class Publication:
         self._note_histories(self.again - gained - broken.keys() - held.keys())
         return published, broken
 
-    def _without_repeats(
-        self, parts: Mapping[str, list[ChangelogPart]]
-    ) -> tuple[dict[str, RepeatReport], dict[str, Hold]]:
-        """Each change once: no repeats among the parts, and of the parts that may be late only the rows that the
-        changelog lacks. Also the holds of the tables that cannot be compared."""
-        broken: dict[str, Hold] = {}
-        done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
+    def _once(self) -> Once:
         io_properties = dict(self.lake.io_properties)
-
-        def take(source_table_id: str, parts: Iterable[ChangelogPart], report: RepeatReport | TicdcAssetsError) -> None:
-            before = done[source_table_id]
-            if isinstance(report, TicdcAssetsError):
-                broken[source_table_id] = _held(self.tables[source_table_id], report)
-                return
-            done[source_table_id] = RepeatReport((*parts, *report.parts), before.repeats + report.repeats, ())
-            for uri in report.replaced:
-                self.tables[source_table_id].io.delete(uri)
-
-        touched = [i for i, found in parts.items() if overlaps(found)]
-        tasks = [RepeatTask(tuple(parts[i]), self._key_names(i), io_properties) for i in touched]
-        for source_table_id, report in zip(touched, answers_of(self.workers, resolve, tasks), strict=True):
-            take(source_table_id, (), report)
-        late_tasks = [
-            LateTask(some, keys, self.tables[i].metadata, self.deliveries_are_known, io_properties)
-            for i, report in done.items()
-            if i not in broken and (late := _late(report.parts))
-            for keys in [self._key_names(i)]
-            for some in dealt(late, keys)
-        ]
-        for task, report in zip(late_tasks, answers_of(self.workers, late_parts, late_tasks), strict=True):
-            source_table_id = task.parts[0].source_table_id
-            judged = {part.uri for part in task.parts}
-            take(source_table_id, [part for part in done[source_table_id].parts if part.uri not in judged], report)
-        return done, broken
+        return Once(self.tables, self._key_names, self.workers, self.deliveries_are_known, io_properties)
 
     def _key_names(self, source_table_id: str) -> dict[int, tuple[str, ...]]:
         return key_names(self.commit_ranges[source_table_id], self.tables[source_table_id])

@@ -18,10 +18,10 @@ from ticdc_assets.changes.differences import (
     Changes,
     ComparedColumn,
     TsoRange,
-    in_bucket,
     now_name,
     old_name,
 )
+from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.newest import rows_with
 from ticdc_assets.names import column_name
 from ticdc_assets.pipeline.history import passes

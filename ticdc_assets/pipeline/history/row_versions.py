@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.differences import in_bucket
+from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_FROM_TIME, VALID_TO, VALIDITY_COLUMNS
 from ticdc_assets.changes.row_versions import filled, row_versions
 from ticdc_assets.errors import ConfigError

@@ -71,13 +71,14 @@ def dump(folder: Path, count: int) -> Path:
     return folder
 
 
-def bucket(folder: Path, count: int) -> Path:
-    """A storage sink's folder in CSV with the inserts of so many rows, one commit for each file."""
+def bucket(folder: Path, count: int, one_commit: bool = False) -> Path:
+    """A storage sink's folder in CSV with the inserts of so many rows: one commit for each file, or one for all."""
     made = Bucket(folder, NONE, checkpoint=TSO + count)
     made.schema(SCHEMA, TABLE, TSO, [_column(name) for name in COLUMNS], query=_create())
     place = f"{SCHEMA}/{TABLE}/{TSO}"
     for number, (last_id, table) in enumerate(_files(count), start=1):
-        made.data(place, number, _lines(table, f'"I","{TABLE}","{SCHEMA}",{TSO + last_id},'))
+        commit_ts = TSO + (count if one_commit else last_id)
+        made.data(place, number, _lines(table, f'"I","{TABLE}","{SCHEMA}",{commit_ts},'))
         made.index(place, number)
     return folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,29 +12,57 @@ import pytest
 
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS
 from ticdc_assets.pipeline.changelog import dedup
-from ticdc_assets.pipeline.changelog.dedup import RepeatTask, overlaps, resolve
+from ticdc_assets.pipeline.changelog.dedup import (
+    RemovalTask,
+    RepeatReport,
+    RepeatTask,
+    comparisons,
+    dealt,
+    find_repeats,
+    joined,
+    overlaps,
+    remove_repeats,
+)
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 
-SCHEMA = pa.schema([*SYSTEM_COLUMNS, pa.field("id", pa.int64())])
-Row = tuple[int, int]
+Row = tuple[int, int | None]
 """commit_ts and id of an inserted row."""
 
 
 def part(folder: Path, *rows: Row, task: int = 0, delivery: int = 0, version: int = 10) -> ChangelogPart:
+    values = pa.array([number for _, number in rows], pa.int64())
+    return part_of(folder, [ts for ts, _ in rows], pa.field("id", pa.int64()), values, task, delivery, version)
+
+
+def weighed(folder: Path, weights: list[float], task: int) -> ChangelogPart:
+    return part_of(folder, [7] * len(weights), pa.field("weight", pa.float64()), pa.array(weights), task)
+
+
+def part_of(
+    folder: Path, ts: list[int], field: pa.Field, values: pa.Array, task: int, delivery: int = 0, version: int = 10
+) -> ChangelogPart:
     name = f"{len(list(folder.iterdir()))}.parquet"
-    columns = [["I"] * len(rows), [ts for ts, _ in rows], [None] * len(rows), list(range(len(rows)))]
-    made = pa.table([*columns, [version] * len(rows), [number for _, number in rows]], schema=SCHEMA)
+    rows = len(ts)
+    columns = [["I"] * rows, ts, [None] * rows, list(range(rows)), [version] * rows, values]
+    made = pa.table(columns, schema=pa.schema([*SYSTEM_COLUMNS, field]))
     pq.write_table(made, folder / name, row_group_size=2)
     size_bytes, footer = (folder / name).stat().st_size, pq.read_metadata(folder / name)
-    bounds, rows_by_op = CommitBounds.of(made), {"I": len(rows)}
+    bounds, rows_by_op = CommitBounds.of(made), {"I": rows}
     return ChangelogPart(
-        "shop.t@10", version, str(folder / name), size_bytes, footer, rows_by_op, bounds, len(rows), task, delivery
+        "shop.t@10", version, str(folder / name), size_bytes, footer, rows_by_op, bounds, rows, task, delivery
     )
+
+
+def resolved(parts: Sequence[ChangelogPart], key: tuple[str, ...]) -> RepeatReport:
+    """All tasks of a run, one after the other."""
+    keys = dict.fromkeys({one.version_ts for one in parts}, key)
+    found = [find_repeats(RepeatTask(some)) for some in dealt(comparisons(parts, keys))]
+    return remove_repeats(RemovalTask(tuple(parts), joined(found)))
 
 
 def kept(*parts: ChangelogPart, key: tuple[str, ...] = ("id",)) -> list[list[Row]]:
     """The rows that remain, by part, and the report's own count of those that do not."""
-    report = resolve(RepeatTask(parts, dict.fromkeys({one.version_ts for one in parts}, key)))
+    report = resolved(parts, key)
     assert report.repeats == sum(one.rows for one in parts) - sum(one.rows for one in report.parts)
     found = [pq.read_table(one.uri) for one in report.parts]
     assert [CommitBounds.of(table) for table in found] == [one.commit_ts for one in report.parts]
@@ -100,8 +129,43 @@ def test_parts_that_share_one_commit_are_read_only_there(tmp_path: Path, monkeyp
     )
     cut = [part(tmp_path, *((ts, ts) for ts in range(begin, begin + 11)), task=begin) for begin in range(10, 60, 10)]
 
-    report = resolve(RepeatTask(tuple(cut), {10: ("id",)}))
+    report = resolved(cut, ("id",))
 
     assert report.repeats == 4
     assert sorted(set(read)) == [0, 5]
     assert len(read) == 2 * 4
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_commit_with_many_rows_is_compared_in_buckets_by_several_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+):
+    monkeypatch.setattr(dedup, "ROWS_MAX", 10)
+    cut = [part(tmp_path, *((7, number) for number in range(begin, begin + 15)), task=begin) for begin in (0, 10, 20)]
+    tasks = [*dealt(comparisons(cut, {10: key}))]
+
+    assert [len(task) for task in tasks] == [1] * 5
+    assert {uri for task in tasks for uri in find_repeats(RepeatTask(task))} == {cut[1].uri, cut[2].uri}
+    assert kept(*cut, key=key) == [
+        [(7, number) for number in range(15)],
+        [(7, number) for number in range(15, 25)],
+        [(7, number) for number in range(25, 35)],
+    ]
+
+
+def test_a_commit_of_rows_that_have_no_buckets_is_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dedup, "ROWS_MAX", 1)
+    weights = [[0.5, float("nan")], [0.5, float("nan"), 1.5]]
+    parts = [weighed(tmp_path, values, task) for task, values in enumerate(weights)]
+
+    assert len([*dealt(comparisons(parts, {10: ()}))]) > 1
+    assert resolved(parts, ()).repeats == 2
+
+
+def test_rows_with_and_without_null_are_compared_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A column of integers with NULL becomes one of floating-point numbers in NumPy."""
+    monkeypatch.setattr(dedup, "ROWS_MAX", 1)
+    ids: list[list[int | None]] = [[1, 2, 3, 4], [4, None, 3, None]]
+    parts = [part(tmp_path, *((7, number) for number in of), task=task) for task, of in enumerate(ids)]
+
+    assert resolved(parts, ()).repeats == 2

@@ -34,7 +34,7 @@ def test_without_a_key_all_rows_of_one_commit_ts_are_in_one_task(ranges: list[tu
     parts = parts_of(ranges)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(late_rows, "ROWS_MAX", 1)
-        tasks = list(late_rows.dealt(parts, {}))  # type: ignore[arg-type]
+        tasks = list(late_rows.dealt_parts(parts, {}))  # type: ignore[arg-type]
 
     assert sorted(part.uri for task in tasks for part in task) == sorted(part.uri for part in parts)
     of = [{ts for part in task for ts in range(part.first_ts, part.last_ts + 1)} for task in tasks]
@@ -45,7 +45,7 @@ def test_tasks_are_full_where_parts_may_be_shared_freely(monkeypatch: pytest.Mon
     monkeypatch.setattr(late_rows, "ROWS_MAX", 12)
     parts = [Part(5, 5, rows, uri=f"part {n}") for n, rows in enumerate((6, 6, 5, 7, 30, 1))]
 
-    tasks = late_rows.dealt(parts, {0: ("id",)})  # type: ignore[arg-type]
+    tasks = late_rows.dealt_parts(parts, {0: ("id",)})  # type: ignore[arg-type]
 
     assert [[part.rows for part in task] for task in tasks] == [[6, 6], [5, 7], [30], [1]]
 

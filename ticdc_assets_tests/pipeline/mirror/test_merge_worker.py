@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.newest import newest_of_each
+from ticdc_assets.pipeline.mirror.merge import worker
 from ticdc_assets.pipeline.mirror.merge.task import (
     LiveFile,
     MergeReport,
@@ -19,6 +21,7 @@ from ticdc_assets.pipeline.mirror.merge.task import (
     VectorPosition,
 )
 from ticdc_assets.pipeline.mirror.merge.worker import merge
+from ticdc_assets.tables.iceberg import written_file
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import field_id
 
@@ -160,6 +163,44 @@ def test_shares_make_the_whole_together(stretch: Stretch):
 
     assert shared == alone
     assert len(alone) == 4
+
+
+def test_buckets_of_keys_make_the_whole_together(stretch: Stretch):
+    stretch.changes(*(("I", 10, number, "old") for number in range(7)), ("U", 20, 3, "new"), ("D", 20, 4, "old"))
+    stretch.changes(("U", 30, 5, "newest"), ("I", 30, 9, "other"))
+    data = stretch.rows((3, "x"), (4, "y"), (8, "z"), (9, "w"))
+
+    at_once, in_buckets = stretch.merge(), stretch.merge(buckets=3)
+
+    assert new_rows(in_buckets) == new_rows(at_once)
+    assert len(new_rows(at_once)) == 7
+    assert gone(in_buckets) == gone(at_once) == {data: {0, 1, 3}}
+
+
+def test_a_worker_compares_the_keys_of_one_bucket_at_once(stretch: Stretch, monkeypatch: pytest.MonkeyPatch):
+    compared: list[int] = []
+
+    def noted(keys: list[pa.ChunkedArray], order: list[pa.ChunkedArray]) -> Any:
+        compared.append(len(keys[0]))
+        return newest_of_each(keys, order)
+
+    monkeypatch.setattr(worker, "newest_of_each", noted)
+    stretch.changes(*(("I", 10, number, "a") for number in range(90)))
+    stretch.merge(buckets=3)
+
+    assert sum(compared) == 90
+    assert max(compared) < 60
+
+
+def test_many_rows_become_several_data_files(stretch: Stretch, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker, "FILE_BYTES", 1)
+    monkeypatch.setattr(written_file, "_GATHERED_BYTES", 1)
+    stretch.changes(*(("I", 10, number, "a") for number in range(6)))
+
+    report = stretch.merge()
+
+    assert [file.footer.num_rows for file in report.written] == [2, 2, 2]
+    assert [row[0] for row in new_rows(report)] == [*range(6)]
 
 
 def test_a_column_that_a_file_does_not_have_is_null(stretch: Stretch):

@@ -1,8 +1,8 @@
 """Plans how a segment is merged into a mirror: by workers that read only the needed columns, or by Spark's MERGE.
 
-Both give the same rows. Workers are much faster for the usual case: up to some hundred thousand changes and an
-unpartitioned mirror. Spark merges the rest: mirrors of format version 2 or with partitions, floating-point keys, and
-tasks that a worker rejects.
+Both give the same rows. Workers are much faster for the usual case: an unpartitioned mirror, and fewer changes than
+CHANGES_MAX. Spark merges the rest: mirrors of format version 2 or with partitions, floating-point keys, and tasks that
+a worker rejects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 SHARE_ROWS: Final = 100_000
 """One more worker for this many changes, up to the number of cores."""
-CHANGES_MAX: Final = 4_000_000
+BUCKET_CHANGES: Final = 2_000_000
+"""About how many changes a worker compares at once. Keys are read once for each bucket, so fewer take longer."""
+CHANGES_MAX: Final = 20_000_000
 LIVE_ROWS_MAX: Final = 50_000_000
 
 
@@ -106,6 +108,7 @@ def plan(
         live=(),
         prefix_uri=f"{table.location().rstrip('/')}/data/{uuid.uuid4().hex}",
         shares=shares,
+        buckets=-(-rows // BUCKET_CHANGES),
         io_properties=lake.io_properties,
     )
     files = [LiveFile(file.uri, file.rows, _vector_position(file)) for file in live]

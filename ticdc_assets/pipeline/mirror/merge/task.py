@@ -53,9 +53,9 @@ class SegmentChanges:
 class MergeTask:
     """The changes of a segment, and this worker's share of them.
 
-    All workers of a segment find the newest change of every key in all files. Worker `share` of `shares` writes the
-    rows that come from its files (every `shares`-th one), and finds the replaced rows in `live`, its part of the
-    mirror's files.
+    All workers of a segment find the newest change of every key in all files, in so many `buckets` of keys, one after
+    the other. Worker `share` of `shares` writes the rows that come from its files (every `shares`-th one), and finds
+    the replaced rows in `live`, its part of the mirror's files.
     """
 
     source_table_id: str
@@ -66,6 +66,7 @@ class MergeTask:
     prefix_uri: str
     share: int = 0
     shares: int = 1
+    buckets: int = 1
     io_properties: dict[str, str] = field(default_factory=dict)
 
 

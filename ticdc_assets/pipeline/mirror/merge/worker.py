@@ -1,16 +1,18 @@
 """The worker's part of a merge: finds the newest change of every key in a segment of the changelog, writes the
 resulting rows as Parquet, and returns which rows of the mirror they replace.
 
-Of all changes only key and order columns are read; the other columns only for rows that are written. The driver
-commits. A segment that a worker cannot merge (a file lacks a key column, a value does not fit its column) is no error:
-the worker reports that, and Spark merges the segment.
+Of all changes only key and order columns are read, once for each bucket of keys; the other columns only for rows that
+are written. The driver commits. A segment that a worker cannot merge (a file lacks a key column, a value does not fit
+its column) is no error: the worker reports that, and Spark merges the segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
+from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.newest import Ints, newest_of_each, rows_with
 from ticdc_assets.pipeline.mirror.merge.task import (
     DeletedRows,
@@ -32,6 +35,8 @@ from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import id_of
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, gathered
 
+FILE_BYTES: Final = 512 << 20
+"""About the size of a data file, Iceberg's default `write.target-file-size-bytes`."""
 _Indices = npt.NDArray[np.int32]
 
 
@@ -44,10 +49,9 @@ def merge(task: MergeTask) -> MergeReport:
     io = load_file_io(dict(task.io_properties), location=task.prefix_uri)
     begun: list[str] = []
     try:
-        newest = _newest(io, task)
-        pa.default_memory_pool().release_unused()  # frees the identities; the rows need the memory
-        gone = [found for live in task.live if (found := _gone(io, task, live, newest))]
-        written = _write(io, task, newest, begun)
+        chosen = _chosen(io, task)
+        gone = [found for live in task.live if (found := _gone(io, live, chosen.replaced.get(live.uri, [])))]
+        written = _write(io, task, chosen.rows, begun)
     except (UnfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         for uri in begun:
             io.delete(uri)
@@ -56,8 +60,31 @@ def merge(task: MergeTask) -> MergeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class _Chosen:
+    """This worker's rows: those to write, by the number of their file of the changelog, ascending; and those of the
+    mirror that the segment replaces, by the URI of their data file."""
+
+    rows: dict[int, _Indices]
+    replaced: dict[str, list[Ints]]
+
+
+def _chosen(io: FileIO, task: MergeTask) -> _Chosen:
+    rows: dict[int, list[_Indices]] = {}
+    replaced: dict[str, list[Ints]] = {}
+    for bucket in range(task.buckets):
+        newest = _newest(io, task, bucket)
+        pa.default_memory_pool().release_unused()  # frees the identities; what follows needs the memory
+        own = ~newest.is_delete & (newest.files % task.shares == task.share)
+        for number in np.unique(newest.files[own]).tolist():
+            rows.setdefault(number, []).append(newest.rows[own & (newest.files == number)])
+        for live in task.live if len(newest.rows) else ():
+            replaced.setdefault(live.uri, []).extend(_replaced(io, task, live, newest))
+    return _Chosen({number: np.sort(np.concatenate(found)) for number, found in sorted(rows.items())}, replaced)
+
+
+@dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest change of every key: the key, the number of its file, its row in the file, and whether it is a
+    """The newest change of every key of a bucket: the key, the number of its file, its row there, and whether it is a
     delete."""
 
     keys: list[pa.ChunkedArray]
@@ -69,9 +96,9 @@ class _Newest:
 # -- the changelog -----------------------------------------------------------------------------------------------------
 
 
-def _newest(io: FileIO, task: MergeTask) -> _Newest:
-    keys = [column for column in task.columns if column.field.name in task.key]
-    found = [_identities(io, task, number, keys) for number in range(len(task.changes.files))]
+def _newest(io: FileIO, task: MergeTask, bucket: int) -> _Newest:
+    keys = _key_columns(task)
+    found = [_identities(io, task, number, keys, bucket) for number in range(len(task.changes.files))]
     table = pa.concat_tables(found)
     columns = [table.column(f"k{number}") for number in range(len(keys))]
     if any(column.null_count for column in columns):
@@ -89,8 +116,12 @@ def _newest(io: FileIO, task: MergeTask) -> _Newest:
     )
 
 
-def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[MirrorColumn]) -> pa.Table:
-    """Key, order and kind of the changes of one file that are in the segment."""
+def _key_columns(task: MergeTask) -> list[MirrorColumn]:
+    return [column for column in task.columns if column.field.name in task.key]
+
+
+def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[MirrorColumn], bucket: int) -> pa.Table:
+    """Key, order and kind of the changes of one file that are in the segment and in the bucket."""
     bound = layout.SEQ if task.changes.by_arrival else layout.COMMIT_TS
     system = [layout.OP, layout.COMMIT_TS, layout.SEQ, *([layout.TABLE_VERSION] if task.changes.by_arrival else [])]
     with ExitStack() as stack:
@@ -104,7 +135,10 @@ def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[MirrorC
             wanted = pc.and_(pc.greater(values, task.changes.low), pc.less_equal(values, task.changes.high))
             if task.changes.by_arrival:
                 wanted = pc.and_(wanted, pc.equal(table.column(layout.TABLE_VERSION), task.changes.version_ts))
-            columns = {f"k{n}": _as(table.column(name), keys[n].field.type) for n, name in enumerate(names)}
+            values_of_keys = [_as(table.column(name), key.field.type) for name, key in zip(names, keys, strict=True)]
+            if task.buckets > 1:
+                wanted = pc.and_(wanted, pa.array(in_bucket(values_of_keys, bucket, task.buckets)))
+            columns = {f"k{n}": values for n, values in enumerate(values_of_keys)}
             columns |= {
                 "seq": table.column(layout.SEQ),
                 "ts": pc.fill_null(table.column(layout.COMMIT_TS), 0),
@@ -127,12 +161,9 @@ def _no_identities(keys: Sequence[MirrorColumn]) -> pa.Table:
 # -- the mirror as it is -----------------------------------------------------------------------------------------------
 
 
-def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> DeletedRows | None:
-    """The deleted rows of a data file, by this segment or before it; None where this segment deletes none."""
-    keys = [column for column in task.columns if column.field.name in task.key]
-    found: list[Ints] = []
-    if not len(newest.rows):
-        return None
+def _replaced(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> Iterator[Ints]:
+    """The rows of a data file that have one of the keys."""
+    keys = _key_columns(task)
     with ExitStack() as stack:
         file = _open(io, live.uri, stack)
         names = [_name_of(file, id_of(column.field)) for column in keys]
@@ -140,7 +171,11 @@ def _gone(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> Delet
         for group, first in _groups(file, names[0], least, most):
             table = file.read_row_group(group, columns=names, use_threads=False)
             columns = [_as(table.column(name), key.field.type) for name, key in zip(names, keys, strict=True)]
-            found.append(first + rows_with(columns, newest.keys))
+            yield first + rows_with(columns, newest.keys)
+
+
+def _gone(io: FileIO, live: LiveFile, found: Sequence[Ints]) -> DeletedRows | None:
+    """The deleted rows of a data file, by this segment or before it; None where this segment deletes none."""
     positions = np.concatenate(found) if found else np.empty(0, np.int64)
     if not len(positions):
         return None
@@ -167,26 +202,36 @@ def _bounds(keys: pa.ChunkedArray) -> tuple[int | None, int | None]:
 # -- new rows ----------------------------------------------------------------------------------------------------------
 
 
-def _write(io: FileIO, task: MergeTask, newest: _Newest, begun: list[str]) -> tuple[WrittenFile, ...]:
-    """Write the rows from this worker's files as one data file, one row group at a time; none without rows. Its URI is
-    in `begun` as soon as it exists."""
+def _write(io: FileIO, task: MergeTask, chosen: Mapping[int, _Indices], begun: list[str]) -> tuple[WrittenFile, ...]:
+    """Write the chosen rows as data files of about FILE_BYTES, one row group at a time; none without rows. The URI of a
+    file is in `begun` as soon as it exists."""
     schema = pa.schema([column.field for column in task.columns])
-    own = ~newest.is_delete & (newest.files % task.shares == task.share)
-    if not own.any():
-        return ()
-    uri = f"{task.prefix_uri}-{task.share:03d}.parquet"
+    row_groups = gathered(_rows(io, task, chosen, schema))
+    written: list[WrittenFile] = []
+    while (first := next(row_groups, None)) is not None:
+        uri = f"{task.prefix_uri}-{task.share:03d}-{len(written):03d}.parquet"
+        written.append(_write_file(io, uri, chain([first], row_groups), begun))
+    return tuple(written)
+
+
+def _write_file(io: FileIO, uri: str, row_groups: Iterator[pa.Table], begun: list[str]) -> WrittenFile:
+    """Write row groups, at least one, until the file has FILE_BYTES."""
+    first = next(row_groups)
     stream = io.new_output(uri).create(overwrite=True)
-    with stream, pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1, store_schema=False) as file:
+    with (
+        stream,
+        pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1, store_schema=False) as file,
+    ):
         begun.append(uri)
-        for table in gathered(_rows(io, task, newest, own, schema)):
+        file.write_table(first)
+        while stream.tell() < FILE_BYTES and (table := next(row_groups, None)) is not None:
             file.write_table(table)
         file.close()
-        return (WrittenFile(uri, stream.tell(), file.writer.metadata),)
+        return WrittenFile(uri, stream.tell(), file.writer.metadata)
 
 
-def _rows(io: FileIO, task: MergeTask, newest: _Newest, own: np.ndarray, schema: pa.Schema) -> Iterator[pa.Table]:
-    for number in np.unique(newest.files[own]):
-        wanted = np.sort(newest.rows[own & (newest.files == number)])
+def _rows(io: FileIO, task: MergeTask, chosen: Mapping[int, _Indices], schema: pa.Schema) -> Iterator[pa.Table]:
+    for number, wanted in chosen.items():
         with ExitStack() as stack:
             file = _open(io, task.changes.files[number], stack)
             names = {column.field.name: _name_or_none(file, column.changelog_id) for column in task.columns}
