@@ -55,6 +55,26 @@ def test_a_chunked_column_is_numbered_like_a_whole_one(kind: str):
     assert ordinals([pa.chunked_array([], column.type)]).tolist() == []
 
 
+@pytest.mark.parametrize("of", [pa.int8(), pa.int32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("numbers", [[5, -3, 5, 7, -3], [1, 2, 3], [], [9], [3, None, 3, None, 0]], ids=str)
+def test_numbers_are_compared_whatever_their_distance(of: pa.DataType, numbers: list[int | None]):
+    far = [number if number is None else number * (1 << 58) for number in numbers]
+    wanted = [number not in numbers[:place] for place, number in enumerate(numbers)]
+
+    assert first_of_each([pa.array(numbers, of)]).tolist() == wanted
+    assert first_of_each([pa.array(far, pa.int64())]).tolist() == wanted
+    assert first_of_each([pa.array(numbers, of), pa.array(far, pa.int64())]).tolist() == wanted
+
+
+def test_numbers_far_apart_do_not_run_out_of_codes():
+    """Three columns with distances of 2^40 have more combinations than 64 bits."""
+    far = [number << 28 for number in range(4096)]
+    columns = [pa.array(far), pa.array(far[::-1]), pa.array([*far[7:], *far[:7]])]
+    twice = [pa.concat_arrays([column, column.slice(0, 9)]) for column in columns]
+
+    assert first_of_each(twice).tolist() == [True] * 4096 + [False] * 9
+
+
 def test_columns_of_many_values_do_not_run_out_of_codes():
     """Five columns of 8,000 values each have more combinations than 64 bits."""
     random = np.random.default_rng(7)

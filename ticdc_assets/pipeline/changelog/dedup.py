@@ -24,8 +24,10 @@ from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 
 CommitTsRange = tuple[int, int]
 """The first and the last commit_ts."""
-ROWS_MAX: Final = 1_000_000
+ROWS_MAX: Final = 2_000_000
 """About how many rows are compared at once."""
+BYTES_MAX: Final = 256 << 20
+"""About how many bytes of whole rows are compared at once, where there is no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,13 @@ def comparisons(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ..
         keys: the key columns by version, () without a key.
     """
     for group, low, high in _groups(parts):
-        rows = sum(_rows_between(part.footer, low, high) for part in group)
-        buckets = max(1, -(-rows // ROWS_MAX))
+        key = keys[group[0].version_ts]
+        shared = [found for part in group for found in _row_groups(part.footer, low, high)]
+        rows, size_bytes = sum(found.num_rows for found in shared), sum(found.total_byte_size for found in shared)
+        buckets = max(1, -(-rows // ROWS_MAX), 1 if key else -(-size_bytes // BYTES_MAX))
         compared = tuple(ComparedPart(part.uri, part.task << 32 | part.delivery) for part in group)
         for bucket in range(buckets):
-            yield Comparison(compared, low, high, keys[group[0].version_ts], rows // buckets, bucket, buckets)
+            yield Comparison(compared, low, high, key, -(-rows // buckets), bucket, buckets)
 
 
 def dealt(found: Iterable[Comparison]) -> Iterator[tuple[Comparison, ...]]:
@@ -144,10 +148,10 @@ def _shared_ranges(parts: Iterable[ChangelogPart]) -> Iterator[CommitTsRange]:
         yield low, high
 
 
-def _rows_between(footer: pq.FileMetaData, low: int, high: int) -> int:
-    """About how many rows of a file are in the commit_ts range: those of its row groups that may have some."""
+def _row_groups(footer: pq.FileMetaData, low: int, high: int) -> list[pq.RowGroupMetaData]:
+    """The row groups that may have rows in the commit_ts range."""
     groups = map(footer.row_group, range(footer.num_row_groups))
-    return sum(group.num_rows for group in groups if _may_have(group, low, high))
+    return [group for group in groups if _may_have(group, low, high)]
 
 
 # -- the workers' part -------------------------------------------------------------------------------------------------

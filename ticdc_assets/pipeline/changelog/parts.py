@@ -2,7 +2,8 @@
 
 A file holds one source table, version and commit day. From batch to batch, commit_ts never decreases inside a file:
 where it does (after a restart of TiCDC), a new file begins. So repeats inside a file are always adjacent. Files have
-repeats of each other only if their commit_ts ranges overlap; the driver removes those (`changelog.dedup`).
+repeats of each other only if their commit_ts ranges overlap; the driver removes those (`changelog.dedup`). A commit
+with many rows is in two files, so that its rows are compared there.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _ROWS_PER_VALUE_MIN: Final = 2
 """With fewer rows per distinct value, a dictionary saves nothing."""
 _HELD_BYTES_MAX: Final = 12 << 20
 """Bytes gathered before a row group is written. One row group per batch makes files a tenth larger and is slower."""
+_ROWS_OF_COMMIT_MAX: Final = 100_000
+"""The newest commit's rows are compared with those of each batch, so not more than about so many."""
 _SMALL_BYTES_MAX: Final = 64 << 10
 """Below this size zstd compresses no better than Snappy, and its setup per column dominates the time."""
 
@@ -102,6 +105,7 @@ class PartWriter:
     _made: int = field(default=0, init=False)
     _newest_ts: int | None = field(default=None, init=False)
     _frontier: list[pa.Array] | None = field(default=None, init=False)
+    _divided_ts: int | None = field(default=None, init=False)
 
     def write(
         self,
@@ -133,6 +137,10 @@ class PartWriter:
         )
         for day, rows in _by_day(table):
             self._append((version_ts, day), rows)
+        if self._frontier is not None and len(self._frontier[0]) > _ROWS_OF_COMMIT_MAX:
+            self.close()
+            self._frontier = None
+            self._divided_ts = self._newest_ts
         return repeats
 
     def _note_rewind(self, changes: TypedChanges) -> None:
@@ -141,11 +149,12 @@ class PartWriter:
             self.close()
             self.delivery += 1
             self._frontier = None
-            self._newest_ts = None
+            self._newest_ts = self._divided_ts = None
         self._newest_ts = max(newest, self._newest_ts or 0)
 
     def _fresh(self, changes: TypedChanges, key: Sequence[str]) -> pa.Array:
-        """Rows that are neither in this batch before nor among the rows of the newest commit_ts before it."""
+        """Rows that are neither in this batch before nor among the rows of the newest commit_ts before it. Those of a
+        commit that is divided between files are compared within the batch only."""
         keys = [changes.now[number] for number in key_columns(changes.columns, key)]
         columns = [changes.commit_ts, changes.op, *keys]
         is_alike = self._frontier and [a.type for a in self._frontier] == [c.type for c in columns]
@@ -154,7 +163,8 @@ class PartWriter:
         both = [pa.concat_arrays([a, b]) for a, b in zip(carried, columns, strict=True)] if carried else columns
         fresh = np.flatnonzero(first_of_each(both)[offset:])
         at_newest = pc.equal(both[0], self._newest_ts)
-        self._frontier = [column.filter(at_newest) for column in both]
+        is_divided = self._newest_ts == self._divided_ts
+        self._frontier = None if is_divided else [column.filter(at_newest) for column in both]
         return pa.array(fresh)
 
     def _append(self, file_key: tuple[int, int | None], rows: pa.Table) -> None:

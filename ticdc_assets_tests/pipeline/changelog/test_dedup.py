@@ -169,3 +169,12 @@ def test_rows_with_and_without_null_are_compared_alike(tmp_path: Path, monkeypat
     parts = [part(tmp_path, *((7, number) for number in of), task=task) for task, of in enumerate(ids)]
 
     assert resolved(parts, ()).repeats == 2
+
+
+def test_whole_rows_are_compared_in_buckets_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dedup, "BYTES_MAX", 100)
+    cut = [part(tmp_path, *((7, number) for number in range(begin, begin + 15)), task=begin) for begin in (0, 10)]
+
+    assert len([*comparisons(cut, {10: ("id",)})]) == 1
+    assert len([*comparisons(cut, {10: ()})]) > 1
+    assert resolved(cut, ()).repeats == 5
