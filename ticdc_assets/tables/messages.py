@@ -83,23 +83,19 @@ _SPEC: Final = PartitionSpec(
     PartitionField(4, 1000, DayTransform(), "timestamp_day"), PartitionField(1, 1001, IdentityTransform(), "topic")
 )
 _TIME: Final = pa.timestamp("us", tz="UTC")
-_HEADER: Final = pa.struct(
-    [pa.field("key", pa.string(), metadata=field_id(21)), pa.field("value", pa.binary(), metadata=field_id(22))]
-)
-FILE_SCHEMA: Final = pa.schema([
-    pa.field("topic", pa.string(), metadata=field_id(1)),
-    pa.field("partition", pa.int32(), metadata=field_id(2)),
-    pa.field("offset", pa.int64(), metadata=field_id(3)),
-    pa.field("timestamp", _TIME, metadata=field_id(4)),
-    pa.field("key", pa.binary(), metadata=field_id(5)),
-    pa.field("value", pa.binary(), metadata=field_id(6)),
-    pa.field("headers", pa.list_(pa.field("element", _HEADER, metadata=field_id(20))), metadata=field_id(7)),
-    pa.field("kind", pa.string(), metadata=field_id(8)),
-    pa.field("schema", pa.string(), metadata=field_id(9)),
-    pa.field("table", pa.string(), metadata=field_id(10)),
-    pa.field("commit_ts", pa.int64(), metadata=field_id(11)),
-])  # fmt: skip
-"""The Arrow schema, with field ids, of a data file."""
+_COLUMNS: Final[Mapping[str, pa.DataType]] = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": _TIME,
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+    "kind": pa.string(),
+    "schema": pa.string(),
+    "table": pa.string(),
+    "commit_ts": pa.int64(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +157,20 @@ def ensure(catalog: Catalog, namespace: Identifier) -> Table:
         return catalog.create_table(identifier, _SCHEMA, partition_spec=_SPEC, properties=_PROPERTIES)
     except TableAlreadyExistsError:
         return catalog.load_table(identifier)
+
+
+def file_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of a data file, with the field ids that the table gave its columns."""
+    return pa.schema([_field(table, name, of) for name, of in _COLUMNS.items()])
+
+
+def _field(table: Table, path: str, of: pa.DataType) -> pa.Field:
+    """A field of the table, by its path in Iceberg's notation, with the fields below it."""
+    if pa.types.is_list(of):
+        of = pa.list_(_field(table, f"{path}.element", of.value_type))
+    elif pa.types.is_struct(of):
+        of = pa.struct([_field(table, f"{path}.{field.name}", field.type) for field in of])
+    return pa.field(path.rpartition(".")[2], of, metadata=field_id(table.schema().find_field(path).field_id))
 
 
 def landed_offsets(table: Table) -> LandedOffsets:

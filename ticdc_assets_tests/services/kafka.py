@@ -207,13 +207,14 @@ class KafkaServer:
         _wait_for(self._admin.delete_records([TopicPartition(topic, partition, offset)]))
 
     def send(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """Send messages (topic, partition, key, value, ts_ms) in order; how many."""
+        """Send messages (topic, partition, key, value, ts_ms, perhaps headers) in order; how many."""
         settings = {"linger.ms": 5, "message.max.bytes": 10 << 20}
         # Without idempotence a request that is tried again may come after the next one.
         producer = Producer({"bootstrap.servers": self.brokers, "enable.idempotence": True, **settings})
         count = 0
         for message in messages:
             fields = {name: message[name] for name in ("topic", "partition", "key", "value")}
+            fields["headers"] = message.get("headers")
             producer.produce(**fields, timestamp=message["ts_ms"], on_delivery=_raise_if_lost)
             producer.poll(0)
             count += 1

@@ -218,6 +218,7 @@ def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, nu
     # A landing needs no registry: its messages would be lost to Kafka's retention while the registry is down.
     options = options_of(lake.changefeed, lake.control, asks_registry=False)
     bytes_max = -(-bytes_left // max(1, len(wanted)))
+    schema = messages_table.file_schema(reading.table)
     return [
         LandingTask(
             run_id=reading.run_id,
@@ -227,6 +228,7 @@ def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, nu
             bytes_max=bytes_max,
             protocol=str(lake.changefeed.sink.protocol),
             options=options,
+            schema=schema,
             data_uri=f"{reading.table.location()}/data",
             io_properties=lake.io_properties,
         )

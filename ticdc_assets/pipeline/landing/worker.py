@@ -18,7 +18,6 @@ from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.same_topic import mark_of
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
-from ticdc_assets.tables.messages import FILE_SCHEMA
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource
@@ -32,7 +31,8 @@ _REPEATED_COLUMNS: Final = ["topic", "partition", "kind", "schema", "table"]
 
 @dataclass(frozen=True, slots=True)
 class LandingTask:
-    """A range of offsets to write below `data_uri`; it ends early after `bytes_max` bytes of keys and values."""
+    """A range of offsets to write below `data_uri` as files of a schema; it ends early after `bytes_max` bytes of keys
+    and values."""
 
     run_id: str
     number: int
@@ -41,6 +41,7 @@ class LandingTask:
     bytes_max: int
     protocol: str
     options: Any = field(repr=False)
+    schema: pa.Schema
     data_uri: str
     io_properties: dict[str, str] = field(repr=False)
 
@@ -117,7 +118,7 @@ class _FileWriter:
         stream = self._io.new_output(uri).create(overwrite=True)
         writer = pq.ParquetWriter(
             stream,
-            FILE_SCHEMA,
+            self._task.schema,
             compression="zstd",
             compression_level=1,
             use_dictionary=_REPEATED_COLUMNS,
@@ -140,18 +141,18 @@ def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
     kinds, schemas, tables, commit_ts = message_heads(
         task.protocol, task.options, Messages(records.keys, records.values), records.message
     )
-    columns = [
-        pa.repeat(pa.scalar(partition.topic), count),
-        pa.repeat(pa.scalar(partition.number, pa.int32()), count),
-        pa.array(records.offsets),
-        pa.array(records.times_ms * 1000, mask=~records.is_timed),
-        records.keys,
-        records.values,
-        records.headers(FILE_SCHEMA.field("headers").type),
-        kinds,
-        schemas,
-        tables,
-        commit_ts,
-    ]
-    arrays = [column.cast(field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=FILE_SCHEMA)
+    columns = {
+        "topic": pa.repeat(pa.scalar(partition.topic), count),
+        "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), count),
+        "offset": pa.array(records.offsets),
+        "timestamp": pa.array(records.times_ms * 1000, mask=~records.is_timed),
+        "key": records.keys,
+        "value": records.values,
+        "headers": records.headers(task.schema.field("headers").type),
+        "kind": kinds,
+        "schema": schemas,
+        "table": tables,
+        "commit_ts": commit_ts,
+    }
+    arrays = [columns[field.name].cast(field.type) for field in task.schema]
+    return pa.Table.from_arrays(arrays, schema=task.schema)

@@ -111,7 +111,8 @@ def test_ranges_that_are_cut_into_pieces_are_landed_whole(kafka, topic, tmp_path
 
 def test_a_message_is_landed_with_all_that_kafka_has_of_it(kafka, topic, tmp_path):
     kafka.make_topic(topic)
-    kafka.send([{"topic": topic, "partition": 0, "key": b"\x00k", "value": None, "ts_ms": T0 + 1}])
+    headers = [("a", b"\x01"), ("a", None)]
+    kafka.send([{"topic": topic, "partition": 0, "key": b"\x00k", "value": None, "ts_ms": T0 + 1, "headers": headers}])
     kafka.send([{"topic": topic, "partition": 0, "key": None, "value": b"\xff", "ts_ms": T0 + DAY_MS}])
     lake = lake_of(tmp_path, kafka, [topic])
     land(lake, LocalWorkers())
@@ -123,6 +124,7 @@ def test_a_message_is_landed_with_all_that_kafka_has_of_it(kafka, topic, tmp_pat
         (topic, 0, b"\x00k", None),
         (topic, 0, None, b"\xff"),
     ]
+    assert [r["headers"] or None for r in rows] == [[{"key": key, "value": value} for key, value in headers], None]
     assert [int(r["timestamp"].timestamp() * 1000) for r in rows] == [T0 + 1, T0 + DAY_MS]
     assert [field.name for field in table.spec().fields] == ["timestamp_day", "topic"]
     assert len(list(table.scan().plan_files())) == 2
