@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,12 +24,16 @@ BLOCK_MESSAGES: Final = 8192
 
 
 class Bodies:
-    """The keys and values of messages: `binary` arrays, null where absent. They are read when they are first needed."""
+    """The keys and values of messages: `binary` arrays, null where absent. They are read when they are first needed.
 
-    __slots__ = ("_found", "_read")
+    `keys` are the keys, where they were read before.
+    """
 
-    def __init__(self, read: Callable[[], tuple[pa.Array, pa.Array]]) -> None:
+    __slots__ = ("_found", "_keys", "_read")
+
+    def __init__(self, read: Callable[[], tuple[pa.Array, pa.Array]], keys: pa.Array | None = None) -> None:
         self._read = read
+        self._keys = keys
         self._found: tuple[pa.Array, pa.Array] | None = None
 
     @classmethod
@@ -39,7 +43,7 @@ class Bodies:
 
     @property
     def keys(self) -> pa.Array:
-        return self._both()[0]
+        return self._both()[0] if self._keys is None else self._keys
 
     @property
     def values(self) -> pa.Array:
@@ -47,7 +51,8 @@ class Bodies:
 
     def filter(self, mask: pa.Array) -> Bodies:
         """Those that the mask selects."""
-        return Bodies(lambda: (self.keys.filter(mask), self.values.filter(mask)))
+        keys = None if self._keys is None else self._keys.filter(mask)
+        return Bodies(lambda: (self.keys.filter(mask), self.values.filter(mask)), keys)
 
     def _both(self) -> tuple[pa.Array, pa.Array]:
         if self._found is None:
@@ -60,16 +65,22 @@ class MessageHeads:
     """What a log tells of messages without their bodies, one entry for each message, null where it is not known.
 
     kinds: row, ddl, bootstrap or watermark. schemas, tables: text. commit_ts: int64.
+    min_commit_ts: int64, the smallest commit_ts, if all events of the message are rows of one table, or a watermark.
+    schema_versions: int64, the version of the schema that a row names.
+    The last two are None where no message has them, since the log is of an older version.
     """
 
     kinds: pa.Array
     schemas: pa.Array
     tables: pa.Array
     commit_ts: pa.Array
+    min_commit_ts: pa.Array | None = None
+    schema_versions: pa.Array | None = None
 
     def filter(self, mask: pa.Array) -> Self:
         """Those that the mask selects."""
-        return type(self)(*(column.filter(mask) for column in (self.kinds, self.schemas, self.tables, self.commit_ts)))
+        columns = (getattr(self, of.name) for of in fields(self))
+        return type(self)(*(None if column is None else column.filter(mask) for column in columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,28 @@ landed Kafka messages. A log is a fixed view: driver and workers read the same m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ticdc_assets.sources.capture import START, Message, MessagePosition, files_from, is_appended_to, is_binary, lines
-from ticdc_assets.sources.message_block import MessageBlock, TopicPartition, blocks_of, blocks_of_records
+from ticdc_assets.sources.message_block import (
+    MessageBlock,
+    MessageHeads,
+    TopicPartition,
+    blocks_of,
+    blocks_of_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     OffsetRange = tuple[int, int]
+
+
+Suffice = Callable[[MessageHeads], bool]
+"""Whether the heads of some messages are enough for whoever reads them."""
 
 
 class UnreadOffsets(Protocol):
@@ -72,9 +82,11 @@ class MessageLog(Protocol):
         """The messages from a position on, in order. Raises SourceError if one cannot be read."""
         ...
 
-    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
-        """The same with heads if the log has them; bodies are then read when they are needed, which takes longer where
-        all of them are."""
+    def headed_blocks(
+        self, start: MessagePosition = START, *, suffice: Suffice, with_keys: bool = False
+    ) -> Iterator[MessageBlock]:
+        """The same with heads where the log has them and they suffice, and then with keys if they are asked for. Other
+        bodies are read when they are needed, which takes longer where all of them are."""
         ...
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
@@ -109,7 +121,9 @@ class CaptureLog:
         for file, begin in files_from(self.path, start):
             yield from blocks_of_records(file, begin) if is_binary(file) else blocks_of(lines(file, begin))
 
-    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+    def headed_blocks(
+        self, start: MessagePosition = START, *, suffice: Suffice, with_keys: bool = False
+    ) -> Iterator[MessageBlock]:
         """See `MessageLog`."""
         return self.blocks(start)
 

@@ -3,12 +3,16 @@
 The summary of each landing commit has the next offset of each partition. A commit succeeds only on top of the offsets
 that it was planned from, so each message lands once, also with two consumers or after a lost response. The table's
 order is the order of its commits. Within a commit, messages are ordered by timestamp, those of one partition by offset.
+
+The last columns are the head of a message (`ticdc_assets.pipeline.landing.message_heads`). Files of older versions lack
+some of them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -76,6 +80,8 @@ _SCHEMA: Final = Schema(
     NestedField(9, "schema", StringType()),
     NestedField(10, "table", StringType()),
     NestedField(11, "commit_ts", LongType()),
+    NestedField(12, "min_commit_ts", LongType()),
+    NestedField(13, "schema_version", LongType()),
 )
 PARTITION_ID, OFFSET_ID, TIMESTAMP_ID = 2, 3, 4
 """The field ids by which `tables.landings` finds the bounds of files."""
@@ -95,6 +101,8 @@ _COLUMNS: Final[Mapping[str, pa.DataType]] = {
     "schema": pa.string(),
     "table": pa.string(),
     "commit_ts": pa.int64(),
+    "min_commit_ts": pa.int64(),
+    "schema_version": pa.int64(),
 }
 
 
@@ -147,10 +155,10 @@ def load(catalog: Catalog, namespace: Identifier) -> Table | None:
 
 
 def ensure(catalog: Catalog, namespace: Identifier) -> Table:
-    """The table, created where there is none."""
+    """The table, created where there is none. One of an older version gets the columns that it lacks."""
     table = load(catalog, namespace)
     if table is not None:
-        return table
+        return table if _COLUMNS.keys() <= _names(table) else _widened(table)
     ensure_namespace(catalog, namespace)
     identifier = (*namespace, MESSAGES)
     try:
@@ -160,8 +168,21 @@ def ensure(catalog: Catalog, namespace: Identifier) -> Table:
 
 
 def file_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of a data file, with the field ids that the table gave its columns."""
-    return pa.schema([_field(table, name, of) for name, of in _COLUMNS.items()])
+    """The Arrow schema of a data file: the columns that the table has, with the field ids that the table gave them."""
+    names = _names(table)
+    return pa.schema([_field(table, name, of) for name, of in _COLUMNS.items() if name in names])
+
+
+def _names(table: Table) -> set[str]:
+    return {field.name for field in table.schema().fields}
+
+
+def _widened(table: Table) -> Table:
+    with suppress(*NOT_KNOWN), table.update_schema() as update:
+        for field in _SCHEMA.fields:
+            if field.name not in _names(table):
+                update.add_column((field.name,), field.field_type)
+    return refreshed(table)
 
 
 def _field(table: Table, path: str, of: pa.DataType) -> pa.Field:

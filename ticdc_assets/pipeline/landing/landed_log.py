@@ -33,12 +33,14 @@ from ticdc_assets.tables.landings import landings_of
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.sources.message_block import TopicPartition
-    from ticdc_assets.sources.message_log import UnreadOffsets
+    from ticdc_assets.sources.message_log import Suffice, UnreadOffsets
     from ticdc_assets.tables.landings import LandedSegment, Landing, SegmentFile
 
 _COLUMNS: Final = ["offset", "timestamp"]
 _BODIES: Final = ["key", "value"]
 _HEADS: Final = ["kind", "schema", "table", "commit_ts"]
+_LATER_HEADS: Final = ["min_commit_ts", "schema_version"]
+"""The columns that files of older versions lack."""
 _SIZE: Final = "size"
 """The mean size of the bodies in a row group, for each of its messages."""
 
@@ -72,10 +74,12 @@ class LandedLog:
         for commit, first in self._from(start):
             yield from _blocks(commit, first)
 
-    def headed_blocks(self, start: MessagePosition = START) -> Iterator[MessageBlock]:
+    def headed_blocks(
+        self, start: MessagePosition = START, *, suffice: Suffice, with_keys: bool = False
+    ) -> Iterator[MessageBlock]:
         """See `MessageLog`. Raises SourceError where a file cannot be read."""
         for commit, first in self._from(start):
-            yield from _headed_blocks(commit, first)
+            yield from _headed_blocks(commit, first, suffice, with_keys)
 
     def _from(self, start: MessagePosition) -> Iterator[tuple[_Commit, int]]:
         """The commits from a position, each with the first row to read."""
@@ -159,17 +163,45 @@ def _blocks(commit: _Commit, first: int) -> Iterator[MessageBlock]:
             yield _block(commit, place.part(begin, end), part, Bodies.of(*_bodies_of(part)))
 
 
-def _headed_blocks(commit: _Commit, first: int) -> Iterator[MessageBlock]:
-    """The same with heads; the bodies of a block are read when they are needed."""
-    for place, rows in _read(commit, first, [*_COLUMNS, *_HEADS, _SIZE]):
+def _headed_blocks(commit: _Commit, first: int, suffice: Suffice, with_keys: bool) -> Iterator[MessageBlock]:
+    """The same with heads, where they suffice. The bodies of such a block, but for its keys `with_keys`, are read when
+    they are needed."""
+    bodies = _BodiesInOrder(commit)
+    for place, rows in _read(commit, first, [*_COLUMNS, *_HEADS, *_LATER_HEADS, *_BODIES[:with_keys], _SIZE]):
         for begin, end in _cuts(np.asarray(rows[_SIZE].to_numpy(), np.int64)):
             own, part = place.part(begin, end), rows.slice(begin, end - begin)
-            heads = MessageHeads(*(part[name].combine_chunks() for name in _HEADS))
-            yield _block(commit, own, part, Bodies(partial(_late_bodies, commit, own)), heads)
+            keys = part["key"].combine_chunks().cast(pa.binary()) if with_keys else None
+            heads = MessageHeads(*(_column(part, name) for name in (*_HEADS, *_LATER_HEADS)))
+            if suffice(heads):
+                yield _block(commit, own, part, Bodies(partial(_late_bodies, commit, own), keys), heads)
+            else:
+                yield _block(commit, own, part, bodies.of(own))
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array | None:
+    """A column; None where the files lack it. All files of a commit are of one version."""
+    return rows[name].combine_chunks() if name in rows.column_names else None
 
 
 def _late_bodies(commit: _Commit, place: _Place) -> tuple[pa.Array, pa.Array]:
     return _bodies_of(_rows(commit.readers(place.before, _BODIES), place.owners))
+
+
+class _BodiesInOrder:
+    """Reads the bodies of some blocks of a commit. Those of consecutive blocks are read once: a row group may have
+    messages of several blocks."""
+
+    def __init__(self, commit: _Commit) -> None:
+        self._commit = commit
+        self._readers: list[_SegmentRows] = []
+        self._at = -1
+
+    def of(self, place: _Place) -> Bodies:
+        """The bodies of a block after the blocks before."""
+        if place.at != self._at:
+            self._readers = self._commit.readers(place.before, _BODIES)
+        self._at = place.at + len(place.owners)
+        return Bodies.of(*_bodies_of(_rows(self._readers, place.owners)))
 
 
 def _bodies_of(rows: pa.Table) -> tuple[pa.Array, pa.Array]:

@@ -1,4 +1,4 @@
-"""The head of a message: its kind, its table and its TSO, as far as the protocol carries them.
+"""The head of a message: its kind, its table, its TSOs and its schema version, as far as the protocol carries them.
 
 Scans read heads in place of rows and watermarks, where a protocol allows it. So may people and tools. A message whose
 head cannot be read is landed without one, and the decoder reports the fault later. So is an Avro message with a schema
@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_assets.errors import TicdcAssetsError
@@ -21,6 +22,7 @@ from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.message_block import MessageHeads
 
 ROW: Final = "row"
 DDL: Final = "ddl"
@@ -32,13 +34,17 @@ class MessageHead(NamedTuple):
     """The kind of a message (row, ddl, bootstrap or watermark), its table and its TSO; None for an unknown value.
 
     For several events in one message: the kind is that of the first event, the table is set only where all events have
-    the same one, and the TSO is the largest.
+    the same one, and the TSO is the largest. `min_commit_ts` is the smallest TSO of a message that is told completely:
+    all its events are rows of one table, or it is a watermark. `schema_version` is the version of the schema that a
+    single row names.
     """
 
     kind: str | None = None
     schema: str | None = None
     table: str | None = None
     commit_ts: int | None = None
+    min_commit_ts: int | None = None
+    schema_version: int | None = None
 
 
 _NONE: Final = MessageHead()
@@ -46,45 +52,55 @@ _NONE: Final = MessageHead()
 
 def message_heads(
     protocol: str, options: Any, messages: Messages, message_at: Callable[[int], Message]
-) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-    """The heads of a batch as columns: kind, schema, table, commit_ts. `message_at` gives the message at an index."""
+) -> MessageHeads:
+    """The heads of a batch as columns. `message_at` gives the message at an index."""
     heads = _Heads(len(messages))
     for index in _in_bulk(protocol, options, messages, heads):
         heads.put(index, message_head(protocol, options, message_at(index)))
     return heads.columns()
 
 
+_NO_NUMBER: Final = -1
+
+
 class _Heads:
-    """The heads of a batch: of each message the number of its kind, schema and table, and its TSO, -1 for none."""
+    """The heads of a batch: of each message the number of its kind, schema and table, its TSOs and its version."""
 
     def __init__(self, count: int) -> None:
-        self._numbers: dict[tuple[str | None, str | None, str | None], int] = {_NONE[:3]: 0}
-        self._number = np.zeros(count, np.int64)
-        self._ts = np.full(count, -1, np.int64)
+        self._names: dict[tuple[str | None, str | None, str | None], int] = {_NONE[:3]: 0}
+        self._name = np.zeros(count, np.int64)
+        self._ts, self._min_ts, self._version = (np.full(count, _NO_NUMBER) for _ in range(3))
 
     def put(self, index: int, head: MessageHead) -> None:
-        self._number[index] = self._numbers.setdefault(head[:3], len(self._numbers))
-        self._ts[index] = -1 if head.commit_ts is None else head.commit_ts
+        self._name[index] = self._names.setdefault(head[:3], len(self._names))
+        for column, number in zip((self._ts, self._min_ts, self._version), head[3:], strict=True):
+            column[index] = _NO_NUMBER if number is None else number
 
     def put_rows(self, rows: RowHeaders) -> None:
         """Add the heads of row changes; a message may have several."""
-        of_name = np.array(
-            [self._numbers.setdefault((ROW, *name), len(self._numbers)) for name in rows.names], np.int64
-        )
+        of_name = np.array([self._names.setdefault((ROW, *name), len(self._names)) for name in rows.names], np.int64)
         message, name = np.asarray(rows.message), np.asarray(rows.name)
-        self._number[message[::-1]] = of_name[name[::-1]]  # the first row of each message
-        np.maximum.at(self._ts, message, np.asarray(rows.commit_ts.fill_null(-1)))
-        for index in np.unique(message[of_name[name] != self._number[message]]):  # rows of several tables
-            names = [MessageHead(ROW, *rows.names[number]) for number in name[message == index]]
-            ts = int(self._ts[index])
-            self.put(int(index), reduce(_joined, names)._replace(commit_ts=None if ts < 0 else ts))
+        ts, version = (np.asarray(column.fill_null(_NO_NUMBER)) for column in (rows.commit_ts, rows.schema_version))
+        self._name[message[::-1]] = of_name[name[::-1]]  # the first row of each message
+        self._min_ts[message] = ts
+        np.maximum.at(self._ts, message, ts)
+        np.minimum.at(self._min_ts, message, ts)
+        self._version[message] = version
+        self._version[np.bincount(message, minlength=len(self._name)) > 1] = _NO_NUMBER
+        for index in np.unique(message[of_name[name] != self._name[message]]):  # rows of several tables
+            self.put(int(index), reduce(_joined, (MessageHead(ROW, *rows.names[n]) for n in name[message == index])))
+            self._ts[index] = ts[message == index].max()
 
-    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-        numbers = pa.array(self._number)
+    def columns(self) -> MessageHeads:
+        names = pa.array(self._name)
         kinds, schemas, tables = (
-            pa.array(names, pa.string()).take(numbers) for names in zip(*self._numbers, strict=True)
+            pa.array(column, pa.string()).take(names) for column in zip(*self._names, strict=True)
         )
-        return kinds, schemas, tables, pa.array(self._ts, mask=self._ts < 0)
+        return MessageHeads(kinds, schemas, tables, *map(_numbers, (self._ts, self._min_ts, self._version)))
+
+
+def _numbers(column: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(column, mask=column == _NO_NUMBER)
 
 
 def _in_bulk(protocol: str, options: Any, messages: Messages, heads: _Heads) -> Sequence[int]:
@@ -121,12 +137,13 @@ def message_head(protocol: str, options: Any, message: Message) -> MessageHead:
 def _of_event(event: Event) -> MessageHead:
     match event:
         case WatermarkEvent():
-            return MessageHead(WATERMARK, None, None, event.ts)
+            return MessageHead(WATERMARK, None, None, event.ts, event.ts)
         case DdlEvent():
             kind = DDL if event.query else BOOTSTRAP
             return MessageHead(kind, event.schema or None, event.table or None, event.commit_ts or None)
         case RowEvent():
-            return MessageHead(ROW, event.schema, event.table, event.commit_ts)
+            ts = event.commit_ts
+            return MessageHead(ROW, event.schema, event.table, ts, ts, event.hints.schema_version)
 
 
 def _joined(head: MessageHead, other: MessageHead) -> MessageHead:
@@ -135,4 +152,7 @@ def _joined(head: MessageHead, other: MessageHead) -> MessageHead:
     newest = max((ts for ts in (head.commit_ts, other.commit_ts) if ts is not None), default=None)
     schema = head.schema if head.schema == other.schema else None
     table = head.table if (head.schema, head.table) == (other.schema, other.table) else None
-    return MessageHead(head.kind, schema, table, newest)
+    oldest = None
+    if table is not None and head.min_commit_ts is not None and other.min_commit_ts is not None:
+        oldest = min(head.min_commit_ts, other.min_commit_ts)
+    return MessageHead(head.kind, schema, table, newest, oldest)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DAY_MS: Final = 86_400_000
 _NO_DAY: Final = -1
-_REPEATED_COLUMNS: Final = ["topic", "partition", "kind", "schema", "table"]
+_REPEATED_COLUMNS: Final = ["topic", "partition", "kind", "schema", "table", "schema_version"]
 """The columns with few values. A dictionary of the others grows to its limit and is then given up."""
 
 
@@ -138,9 +138,7 @@ class _FileWriter:
 
 def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
     count, partition = len(records), task.wanted.partition
-    kinds, schemas, tables, commit_ts = message_heads(
-        task.protocol, task.options, Messages(records.keys, records.values), records.message
-    )
+    heads = message_heads(task.protocol, task.options, Messages(records.keys, records.values), records.message)
     columns = {
         "topic": pa.repeat(pa.scalar(partition.topic), count),
         "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), count),
@@ -149,10 +147,12 @@ def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
         "key": records.keys,
         "value": records.values,
         "headers": records.headers(task.schema.field("headers").type),
-        "kind": kinds,
-        "schema": schemas,
-        "table": tables,
-        "commit_ts": commit_ts,
+        "kind": heads.kinds,
+        "schema": heads.schemas,
+        "table": heads.tables,
+        "commit_ts": heads.commit_ts,
+        "min_commit_ts": heads.min_commit_ts,
+        "schema_version": heads.schema_versions,
     }
     arrays = [columns[field.name].cast(field.type) for field in task.schema]
     return pa.Table.from_arrays(arrays, schema=task.schema)

@@ -21,4 +21,5 @@ PROTOCOL: Final = MessageProtocol(
     value=decoder.value,
     options=_options,
     bulk=bulk.BULK,
+    has_one_commit=True,
 )

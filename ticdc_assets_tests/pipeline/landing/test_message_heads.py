@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,6 @@ def test_heads_in_columns_are_those_of_the_reference_decoder(variant: str, tmp_p
         protocol, options, Messages.from_pairs((m.key, m.value) for m in sent), lambda index: sent[index]
     )
 
-    heads = list(zip(*(column.to_pylist() for column in found), strict=True))
+    heads = list(zip(*(getattr(found, of.name).to_pylist() for of in fields(found)), strict=True))
     assert heads == [tuple(message_head(protocol, options, message)) for message in sent]
     assert {ROW, WATERMARK, DDL} & {kind for kind, *_ in heads}

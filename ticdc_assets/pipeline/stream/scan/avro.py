@@ -65,6 +65,14 @@ class AvroScan:
             self.names[key] = name_in_topic(topic, (schema, table), self.topics)
         return self.names[key]
 
+    def has_met(self, topic: str, key: bytes | None, value_id: int | None) -> bool:
+        """Whether an earlier message of the topic had these schemas. Of a delete, whose `value_id` is None, whether the
+        schema of its key is known, else it raises DecodeError."""
+        if value_id is None:
+            return not key or bool(list(confluent_avro.decode(key, None, topic, self.options)))
+        key_id, _ = confluent_avro.schema_ids(key, None, topic)
+        return (topic, key_id, value_id) in self._met
+
     def schema(self, message: Message) -> DdlEvent | None:
         """The schema of the row in a message, where no earlier message of its topic had it."""
         key_id, value_id = confluent_avro.schema_ids(message.key, message.value, message.where)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.stream.decode.message_batch import Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
@@ -27,6 +28,7 @@ from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.scan.avro import AvroScan, AvroTable
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.sources.capture import Message
     from ticdc_assets.sources.message_block import MessageHeads
 
@@ -46,8 +48,8 @@ def add_batch(
 ) -> None:
     """Add a batch to the scan; `heads` are the headers of its rows, None where the protocol has no bulk decoder."""
     left = np.arange(len(batch)) if heads is None else np.flatnonzero(heads.left)
-    if batch.block.heads is not None:
-        left = np.setdiff1d(left, _add_watermarks(scan, batch, batch.block.heads))
+    if batch.block.heads is not None and scan.avro is None:
+        left = np.setdiff1d(left, _add_watermarks(scan, stream, batch, batch.block.heads))
     if heads is not None and scan.avro is not None:
         dates = _known(_in_their_order(scan, stream, scan.avro, heads, batch, one_by_one))
     else:
@@ -59,10 +61,10 @@ def add_batch(
     _add_dates(scan, batch, dates)
 
 
-def _add_watermarks(scan: StreamScan, batch: MessageBatch, heads: MessageHeads) -> Ints:
+def _add_watermarks(scan: StreamScan, stream: StreamForm, batch: MessageBatch, heads: MessageHeads) -> Ints:
     """Add the watermarks that heads tell. Returns the indices of their messages."""
     block = batch.block
-    indices, found = watermarks_of(heads)
+    indices, found = watermarks_of(stream, heads)
     for index, ts in zip(indices.tolist(), found.tolist(), strict=True):
         scan.watermarks.add(block.partitions[block.owners[index]], int(block.offsets[index]), ts)
     return indices
@@ -84,8 +86,8 @@ def _tables(scan: StreamScan, stream: StreamForm, heads: RowHeaders, batch: Mess
             scan.tables.add_row(every[code][0], schema, table, int(times[rows].min()))
         inferable = rows[can_infer[rows]]
         if len(inferable) and not scan.tables.is_inferred(fold_name(schema, table), int(times[inferable].min())):
-            earliest = inferable[np.argsort(times[inferable], kind="stable")[:INFERENCES_MAX]]
-            _infer(scan, stream, batch, fold_name(schema, table), message[earliest])
+            in_time = inferable[np.argsort(times[inferable], kind="stable")]
+            _infer(scan, stream, batch, fold_name(schema, table), message[in_time])
 
 
 def _can_infer(heads: RowHeaders, stream: StreamForm) -> npt.NDArray[np.bool_]:
@@ -108,11 +110,16 @@ def _filled(array: pa.Array) -> Ints:
 
 
 def _infer(scan: StreamScan, stream: StreamForm, batch: MessageBatch, name: tuple[str, str], messages: Ints) -> None:
-    for index in dict.fromkeys(int(index) for index in messages):
+    """Infer the columns of a table from the first rows of these messages that have all of its columns."""
+    tried = 0
+    for index in dict.fromkeys(messages.tolist()):
         message = batch.block.message(index)
         for event in REGISTRY[stream.protocol].decode(message.key, message.value, message.where, stream.options):
             if isinstance(event, RowEvent) and fold_name(event.schema, event.table) == name:
                 first_row(scan, stream, event, message, int(batch.ordinals[index]))
+                tried += stream.is_whole(event)
+        if tried >= INFERENCES_MAX:
+            return
 
 
 # -- Avro -------------------------------------------------------------------------------------------------------------
@@ -136,13 +143,17 @@ def _in_their_order(
             yield from ((index, ts) for ts in one_by_one(block.message(index), ordinal))
             continue
         place, writer = (owner, names[row]), (owner, (key or b"")[:HEAD_BYTES], versions[row])
+        event = None
+        if writer not in written_with:  # others have the schemas of an earlier message
+            try:
+                event = _schema(scan, stream, avro, batch, index, versions[row])
+            except DecodeError:  # the registry had the schema when the message was landed
+                yield from ((index, ts) for ts in one_by_one(block.message(index), ordinal))
+                continue
+            written_with.add(writer)
         table = tables.get(place)
         if table is None:
             table = tables[place] = avro.table(block.partitions[owner], heads.names[place[1]])
-        event = None
-        if writer not in written_with:  # others have the schemas of an earlier message
-            written_with.add(writer)
-            event = avro_schema(scan, avro, stream, block.message(index), ordinal)
         only_key = ops[row] == "D"
         if only_key and key and table.name not in avro.keys and sent[row] is None:
             avro.keep_key(table, block.message(index))
@@ -154,6 +165,20 @@ def _in_their_order(
         if event is not None:
             infer_from_schema(scan, stream, event, table.schema, table.table, ts)
         yield index, ts
+
+
+def _schema(
+    scan: StreamScan, stream: StreamForm, avro: AvroScan, batch: MessageBatch, index: int, version: int | None
+) -> DdlEvent | None:
+    """The schema of a row, where no earlier message of its topic had it; its body is read only then.
+
+    Raises DecodeError where a schema of the message is not known.
+    """
+    block = batch.block
+    topic, _ = block.partitions[block.owners[index]]
+    if avro.has_met(topic, block.keys[index].as_py(), version):
+        return None
+    return avro_schema(scan, avro, stream, block.message(index), int(batch.ordinals[index]))
 
 
 def _rows_of(heads: RowHeaders, messages: int) -> Ints:

@@ -6,7 +6,7 @@ watermarks. Where a watermark decreases after a restart of TiCDC, the larger one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.batches import add_batch
-from ticdc_assets.pipeline.stream.scan.heads import with_heads
+from ticdc_assets.pipeline.stream.scan.heads import suffice, with_heads
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.pipeline.stream.scan.state import (
     StreamForm,
@@ -42,7 +42,7 @@ from ticdc_assets.protocols.events import RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.sources.capture import Message, digest_of
+from ticdc_assets.sources.capture import Message, MessagePosition, digest_of
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages, placed_messages
 
@@ -68,7 +68,7 @@ def scan_readable(
         in_place: whether that order is the position in a captured file. A fault of one partition then applies to all
             partitions: a message that fills a gap changes the positions of all messages after it.
     """
-    passed, blocks = log.passed(cursor.window()), log.headed_blocks if stream.heads_suffice else log.blocks
+    passed, blocks = log.passed(cursor.window()), _reading(log, stream)
     scan = scan_all(blocks(passed.position), stream, cursor, passed=passed)
     ledger = scan.offsets.ledger
     differing = ledger.differing(message for _, message in placed_messages(log)) if ledger.has_twice else {}
@@ -84,6 +84,12 @@ def scan_readable(
     sound.offsets.faults, sound.offsets.until = faults, until
     sound.tables.behind, sound.tables.by_topic = scan.mentioned, scan.tables.by_topic
     return sound
+
+
+def _reading(log: MessageLog, stream: StreamForm) -> Callable[[MessagePosition], Iterator[MessageBlock]]:
+    if not stream.heads_suffice:
+        return log.blocks
+    return partial(log.headed_blocks, suffice=partial(suffice, stream), with_keys=stream.protocol == "avro")
 
 
 def _moved(scan: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[CaptureFault]:

@@ -42,13 +42,9 @@ class StreamForm:
 
     @property
     def heads_suffice(self) -> bool:
-        """Whether the scan of rows and watermarks needs nothing but their heads."""
-        return (
-            REGISTRY[self.protocol].has_one_commit
-            and self.dating is VersionClock.COMMIT_TS
-            and self.until is None
-            and not self.deletes_are_keys
-        )
+        """Whether the scan of rows and watermarks needs nothing but their heads; of Avro, also their keys."""
+        is_dated = self.dating is VersionClock.COMMIT_TS or self.protocol == "avro"
+        return is_dated and self.until is None and not self.deletes_are_keys
 
     def is_whole(self, row: RowEvent) -> bool:
         """Whether a row has all columns of its table, as far as is known."""

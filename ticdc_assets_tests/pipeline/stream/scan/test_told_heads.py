@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +18,30 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
+from ticdc_assets.protocols.avro import decoder as confluent_avro
+from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
 from ticdc_assets.sources.capture import Message, MessagePosition, messages
-from ticdc_assets.sources.message_block import Bodies, MessageBlock, MessageHeads, blocks_of
+from ticdc_assets.sources.message_block import Bodies, MessageBlock, blocks_of
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 
 Damage = Callable[[Sequence[Message]], list[Message]]
-READ_FROM_HEADS = ("canal-json-tidb", "simple-json", "simple-avro", "debezium-tidb-noschema")
-DELETES_ARE_KEYS = "canal-json-tidb-only-updated"
+READ_FROM_HEADS = (
+    "canal-json-tidb",
+    "simple-json",
+    "simple-avro",
+    "debezium-tidb-noschema",
+    "open",
+    "avro",
+    "avro-ext",
+)
+DELETES_ARE_KEYS = ("canal-json-tidb-only-updated", "open-only-updated-delete-key")
+VERSION, NO_BODY = (1).to_bytes(8, "big"), bytes(8)
 STREAMS = [
     workload
-    for prefix in ("canal-json-tidb", "simple", "debezium")
+    for prefix in ("canal-json-tidb", "simple", "debezium", "open", "avro")
     for workload in workloads(prefix, "seed1")
     if not workload.name.startswith(DELETES_ARE_KEYS)
 ]
@@ -43,6 +56,27 @@ def the_last_two_thirds(sent: Sequence[Message]) -> list[Message]:
     return list(sent[len(sent) // 3 :])
 
 
+def joined(sent: Sequence[Message]) -> list[Message]:
+    """The messages of each partition in threes, as one message of the Open Protocol each."""
+    found = []
+    for partition in sorted({(m.topic, m.partition) for m in sent}):
+        own = [m for m in sent if (m.topic, m.partition) == partition]
+        for three in (own[at : at + 3] for at in range(0, len(own), 3)):
+            key = VERSION + b"".join((m.key or b"")[len(VERSION) :] for m in three)
+            found.append(three[-1]._replace(key=key, value=b"".join(m.value or NO_BODY for m in three)))
+    return found
+
+
+def open_row(number: int, *, handle_only: bool) -> Message:
+    """A row of a table with two columns; with only its key `handle_only`."""
+    head = {"ts": 400_000_000_000_000_000 + number, "scm": "shop", "tbl": "t", "t": 1}
+    name = {} if handle_only else {"name": {"t": 15, "f": 64, "v": "a"}}
+    row = {"u": {"id": {"t": 3, "h": True, "f": 11, "v": number}, **name}}
+    key, value = (json.dumps(part).encode() for part in (head | ({"ohk": True} if handle_only else {}), row))
+    framed = [len(part).to_bytes(8, "big") + part for part in (key, value)]
+    return Message("oracle", 0, number, VERSION + framed[0], framed[1], number)
+
+
 class Counted:
     """Heads for blocks of messages, and how many bodies a scan has read of them."""
 
@@ -54,7 +88,8 @@ class Counted:
         for block in blocks:
             both = Messages(block.keys, block.values)
             heads = message_heads(self._form.protocol, self._form.options, both, block.message)
-            yield replace(block, bodies=Bodies(lambda both=both: self._of(both)), heads=MessageHeads(*heads))
+            keys = block.keys if self._form.protocol == "avro" else None
+            yield replace(block, bodies=Bodies(lambda both=both: self._of(both), keys), heads=heads)
 
     def _of(self, both: Messages) -> tuple[pa.Array, pa.Array]:
         self.read += len(both)
@@ -70,6 +105,8 @@ def found(scan: StreamScan) -> tuple[object, ...]:
     offsets = {partition: scan.offsets.ledger.ranges(partition) for partition in scan.offsets.ledger.partitions}
     return (
         *(scan.watermarks, scan.tables, scan.statements, scan.bad, scan.marks, scan.messages, scan.new_messages),
+        *(scan.avro and (scan.avro.newest, scan.avro.names, scan.avro.checked, scan.avro.keys, scan.avro.placed),),
+        *(scan.avro and (scan.avro.misplaced(), scan.avro.repeated()),),
         *(scan.commits.newest, scan.commits.last_offsets, maxima, scan.offsets.ends, offsets),
     )
 
@@ -89,11 +126,60 @@ def test_heads_tell_a_scan_what_messages_tell(workload: Workload, sent: Damage, 
     assert form.heads_suffice
 
 
+@pytest.mark.parametrize("workload", [w for w in STREAMS if w.name.startswith("open")], ids=lambda w: w.name)
+def test_heads_tell_of_statements_watermarks_and_rows_of_several_tables_in_one_message(
+    workload: Workload, tmp_path: Path
+):
+    form = form_of(FeedLake(workload, tmp_path).lake)
+    stream = joined(list(messages(workload.root / "messages.jsonl")))
+    blocks = list(blocks_of((MessagePosition(record=number), message) for number, message in enumerate(stream)))
+
+    decoded, told = scan_all(blocks, form, StreamCursor()), scan_all(Counted(form)(blocks), form, StreamCursor())
+    for scan in (decoded, told):  # of several rows of one commit, any may tell the columns
+        scan.tables.inferred = {name: replace(event, where="") for name, event in scan.tables.inferred.items()}
+
+    assert found(told) == found(decoded)
+    assert not told.bad
+    assert told.statements
+    assert told.tables.first_rows
+
+
+def test_columns_are_inferred_from_the_first_whole_row_after_many_that_are_not():
+    form = StreamForm("open-protocol", OpenProtocolOptions())
+    stream = [open_row(number, handle_only=number < 20) for number in range(30)]
+    blocks = list(blocks_of((MessagePosition(record=number), message) for number, message in enumerate(stream)))
+
+    decoded, told = scan_all(blocks, form, StreamCursor()), scan_all(Counted(form)(blocks), form, StreamCursor())
+
+    assert found(told) == found(decoded)
+    assert [c.name for c in told.tables.inferred["shop", "t"].after.columns] == ["id", "name"]  # type: ignore[union-attr]
+
+
+def test_a_schema_that_the_registry_has_lost_since_a_landing_spoils_its_messages_alone(tmp_path: Path):
+    workload = next(w for w in workloads("avro-ext", "seed1") if w.name.startswith("avro-ext/"))
+    form = form_of(FeedLake(workload, tmp_path).lake)
+    stream = list(messages(workload.root / "messages.jsonl"))
+    placed = [(MessagePosition(record=number), message) for number, message in enumerate(stream)]
+    lost = {confluent_avro.schema_ids(stream[at].key, stream[at].value, "")[which] for at, which in ((0, 0), (-1, 1))}
+
+    def schemas(number: int) -> str:
+        if number in lost:
+            raise LookupError
+        return str(known(number))
+
+    known, landed = form.options.schemas, list(Counted(form)(blocks_of(placed)))
+    form = replace(form, options=AvroOptions(schemas))
+    decoded, told = scan_all(blocks_of(placed), form, StreamCursor()), scan_all(landed, form, StreamCursor())
+
+    assert found(told) == found(decoded)
+    assert 0 < len(told.bad) < len(stream)
+
+
 @pytest.mark.parametrize(
     "form",
     [
-        StreamForm("open-protocol", None),
-        StreamForm("avro", None),
+        StreamForm("open-protocol", None, VersionClock.POSITION),
+        StreamForm("avro", None, VersionClock.POSITION, until=5),
         StreamForm("canal-json", None, VersionClock.COMMIT_MS),
         StreamForm("canal-json", None, deletes_are_keys=True),
         StreamForm("simple", None, until=5),
