@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +98,30 @@ def test_a_row_is_rewritten_once_for_each_level_and_old_snapshots_are_forgotten(
     assert sorted(table.scan().to_arrow().column("tso").to_pylist()) == list(range(12))
     assert len(table.metadata.snapshots) <= 4
     assert control.newest() == record(11, 11)
+
+
+class _InTwoMinutes(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) + timedelta(minutes=2)
+
+
+def test_snapshots_of_quick_runs_are_forgotten_after_a_minute(control: Control, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(control_tables, "FILES_MAX", 2)
+    for number in range(5):
+        control.record(record(number, number))
+    young = control.watermarks()
+    assert young is not None and len(young.metadata.snapshots) > 5
+
+    monkeypatch.setattr(grown, "datetime", _InTwoMinutes)
+    for number in range(5, 9):
+        control.record(record(number, number))
+
+    table = control.watermarks()
+    assert table is not None
+    kept = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    assert kept.isdisjoint(snapshot.snapshot_id for snapshot in young.metadata.snapshots)
+    assert len(table.scan().to_arrow()) == 9
 
 
 # -- quarantine -------------------------------------------------------------------------------------------------------

@@ -20,8 +20,11 @@ from pyiceberg.types import PrimitiveType
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table, Transaction
 
-MINUTES_KEPT: Final = 10
-"""How long a snapshot of such a table stays, so that its readers can finish."""
+MINUTES_KEPT: Final = 1
+"""How long a replaced snapshot of such a table stays. Each commit writes all of them again, and runs commit twice.
+
+No record names these snapshots, and a reader that has loaded one needs only its files, which stay for longer.
+"""
 
 _LEVELS: Final = 4
 """Levels of merged files: `files_max` to the power of this is more rows than a table of runs ever has."""
