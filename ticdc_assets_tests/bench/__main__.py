@@ -34,6 +34,9 @@ from ticdc_assets_tests.bench.measures import (
     rounds as measure_rounds,
 )
 from ticdc_assets_tests.bench.measures import (
+    small_files as measure_small_files,
+)
+from ticdc_assets_tests.bench.measures import (
     start as measure_start,
 )
 from ticdc_assets_tests.bench.measures import (
@@ -43,7 +46,7 @@ from ticdc_assets_tests.bench.streams.copies import EVENTS_RECORDED
 from ticdc_assets_tests.bench.targets import MESSAGES
 
 EVENTS_FULL = 1_000_000
-_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "growth", "kafka", "start", "initial")
+_PARTS = ("loads", "messages", "bulk", "rounds", "tables", "files", "growth", "kafka", "start", "initial")
 
 
 def main() -> int:
@@ -70,6 +73,7 @@ def main() -> int:
             "bulk": lambda: measure_bulk.measure(ground),
             "rounds": lambda: measure_rounds.measure(ground),
             "tables": lambda: measure_tables.measure(ground, tables),
+            "files": lambda: measure_small_files.measure(ground, turns),
             "growth": lambda: measure_growth.measure(ground, sizes),
             "kafka": lambda: measure_kafka.measure(ground, asked.forms),
             "start": lambda: measure_start.measure(ground, turns),

@@ -60,6 +60,8 @@ IDLE_JVM: Final = Target("JVMs that they start", "<=", 0, "")
 MEMORY: Final = Target("peak memory at 10 times the events", "<=", 1.1)
 PER_TABLE: Final = Target("seconds a table, changelog and mirror, of many tables", "<=", 0.08, "s")
 MANY_DECODE: Final = Target("decode stage of many tables, against one table with as many changes", "<=", 3)
+SMALL_FILE: Final = Target("ms a file, changelog and mirror, of many files of 5 rows", "<=", 0.7, "ms")
+EARLIER_RUNS: Final = Target("processor time of a run after 2,000 earlier ones, against one after 20", "<=", 1.2)
 FIRST_RUN_SPARE_S: Final = 2
 FIRST_RUN: Final = Target("seconds of a first run of a few rows less 2 s, against a bare SparkSession", "<=", 1.4)
 FIRST_RUN_PREPARED: Final = Target("the same with an archive of classes", "<=", 1.4)
