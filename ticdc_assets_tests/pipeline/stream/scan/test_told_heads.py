@@ -211,7 +211,9 @@ def test_other_messages_at_consumed_offsets_are_found_by_their_digests(tmp_path:
 
 @pytest.mark.parametrize("variant", READ_FROM_HEADS)
 def test_a_block_of_rows_and_watermarks_of_known_tables_is_not_read(variant: str, tmp_path: Path):
-    workload = next(w for w in workloads(variant, "seed1") if w.name.startswith(f"{variant}/"))
+    workload = next((w for w in workloads(variant, "seed1") if w.name.startswith(f"{variant}/")), None)
+    if workload is None:
+        pytest.skip("only the larger set of streams has this variant")
     form = form_of(FeedLake(workload, tmp_path).lake)
     assert form.heads_suffice
     stream = list(messages(workload.root / "messages.jsonl"))
