@@ -88,7 +88,10 @@ def timed_run(followed: FollowedChangefeed, with_upkeep: bool) -> Stages:
 
 
 def measure(folder: Path, runs: int, rows: int, with_upkeep: bool) -> bool:
-    """Print the figures; whether the target is met and the mirror has the rows of the stream."""
+    """Print the figures; whether the mirror has the rows of the stream and the target is met.
+
+    With fewer runs than the target names, it is not judged.
+    """
     config = config_in(folder, "earlier_runs")
     lake = Lake(config, config.changefeeds[0])
     stream = Stream(folder / "bucket", tables=1)
@@ -106,6 +109,8 @@ def measure(folder: Path, runs: int, rows: int, with_upkeep: bool) -> bool:
             reported = number
     wrong = differences(lake, stream)
     print("tables that differ from the stream:", wrong)
+    if len(costs) < len(AFTER):
+        return not wrong
     ratio = costs[-1] / costs[0]
     print(EARLIER_RUNS.line(ratio), flush=True)
     return not wrong and EARLIER_RUNS.met(ratio)
