@@ -6,14 +6,13 @@ import os
 import pwd
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ticdc_assets_tests.services.jars import missing_tools
-from ticdc_assets_tests.services.mysql_account import START_TIMEOUT_S, prepare
-from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
+from ticdc_assets_tests.services.mysql_server import START_TIMEOUT_S, served
+from ticdc_assets_tests.services.processes import free_ports
 
 
 def missing() -> list[str]:
@@ -23,13 +22,12 @@ def missing() -> list[str]:
 
 @contextmanager
 def mariadb() -> Iterator[int]:
-    """The port of a server while the body runs, with the database and the user of `mysql_account`."""
+    """The port of a server while the body runs, with the database and the user of `mysql_server`."""
     [port] = free_ports(1)
-    folder = Path(tempfile.mkdtemp(prefix="ticdc-assets-mariadb-"))
-    process = None
-    try:
-        account = pwd.getpwuid(os.getuid()).pw_name
-        base = Path(shutil.which("mariadb-install-db") or "").resolve().parents[1]
+    account = pwd.getpwuid(os.getuid()).pw_name
+    base = Path(shutil.which("mariadb-install-db") or "").resolve().parents[1]
+
+    def command_in(folder: Path) -> list[str]:
         data = [f"--datadir={folder}/data", f"--user={account}"]
         made = [f"--basedir={base}", "--auth-root-authentication-method=normal", "--skip-test-db", *data]
         subprocess.run(
@@ -37,13 +35,7 @@ def mariadb() -> Iterator[int]:
         )
         settings = [f"--basedir={base}", f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder}/socket"]
         quick = ["--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve"]
-        with (folder / "log").open("wb") as log:
-            command = [*DIES_WITH_THE_TESTS, "mariadbd", "--no-defaults", *data, *settings, *quick]
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        prepare(process, folder)
+        return ["mariadbd", "--no-defaults", *data, *settings, *quick]
+
+    with served("mariadb", command_in):
         yield port
-    finally:
-        if process is not None:
-            process.terminate()
-            process.wait(timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)

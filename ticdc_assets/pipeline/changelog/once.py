@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.changelog.dedup import (
-    RemovalTask,
-    RepeatReport,
-    RepeatTask,
-    comparisons,
-    dealt,
-    find_repeats,
-    joined,
-    overlaps,
-    remove_repeats,
-)
+from ticdc_assets.pipeline.changelog import dedup
+from ticdc_assets.pipeline.changelog.dedup import RemovalTask, RepeatReport
 from ticdc_assets.pipeline.changelog.late_rows import LateTask, dealt_parts, late_parts
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.tasks import ChangelogPart
@@ -56,7 +47,7 @@ class Once:
         done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
         repeats, errors = self._repeats(parts)
         removals = {i: RemovalTask(tuple(parts[i]), found, self.io_properties) for i, found in repeats.items()}
-        reports = answers_of(self.workers, remove_repeats, [*removals.values()])
+        reports = answers_of(self.workers, dedup.remove_repeats, [*removals.values()])
         for source_table_id, report in zip(removals, reports, strict=True):
             self._take(source_table_id, (), report, done, errors)
         late = {i: found for i, report in done.items() if i not in errors and (found := _late(report.parts))}
@@ -71,20 +62,20 @@ class Once:
     def _repeats(self, parts: Parts) -> tuple[dict[str, dict[str, Ints]], dict[str, TicdcAssetsError]]:
         """The numbers of the repeats by source table and part URI, of those that have some, and the errors."""
         tasks = [
-            (i, RepeatTask(some, self.io_properties))
+            (i, task)
             for i, found in parts.items()
-            if overlaps(found)
-            for some in dealt(comparisons(found, self.keys_of(i)))
+            if dedup.overlaps(found)
+            for task in dedup.repeat_tasks(found, self.keys_of(i), self.io_properties)
         ]
-        answers = answers_of(self.workers, find_repeats, [task for _, task in tasks])
-        repeats: dict[str, dict[str, Ints]] = {}
+        answers = answers_of(self.workers, dedup.find_repeats, [task for _, task in tasks])
+        repeats: dict[str, list[dict[str, Ints]]] = {}
         errors: dict[str, TicdcAssetsError] = {}
         for (source_table_id, _), answer in zip(tasks, answers, strict=True):
             if isinstance(answer, TicdcAssetsError):
                 errors[source_table_id] = answer
             elif answer:
-                repeats[source_table_id] = joined([repeats.get(source_table_id, {}), answer])
-        return {i: found for i, found in repeats.items() if i not in errors}, errors
+                repeats.setdefault(source_table_id, []).append(answer)
+        return {i: dedup.joined(found) for i, found in repeats.items() if i not in errors}, errors
 
     def _late_tasks(self, source_table_id: str, late: Sequence[ChangelogPart]) -> list[LateTask]:
         keys, metadata = self.keys_of(source_table_id), self.tables[source_table_id].metadata

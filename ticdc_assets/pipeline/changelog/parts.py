@@ -3,7 +3,7 @@
 A file holds one source table, version and commit day. From batch to batch, commit_ts never decreases inside a file:
 where it does (after a restart of TiCDC), a new file begins. So repeats inside a file are always adjacent. Files have
 repeats of each other only if their commit_ts ranges overlap; the driver removes those (`changelog.dedup`). A commit
-with many rows is in two files, so that its rows are compared there.
+with many rows is divided between files, so that the driver has its rows compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROWS_PER_VALUE_MIN: Final = 2
 _HELD_BYTES_MAX: Final = 12 << 20
 """Bytes gathered before a row group is written. One row group per batch makes files a tenth larger and is slower."""
 _ROWS_OF_COMMIT_MAX: Final = 100_000
-"""The newest commit's rows are compared with those of each batch, so not more than about so many."""
+"""Each batch is compared with the rows of the newest commit before it. A commit with more rows is divided."""
 _SMALL_BYTES_MAX: Final = 64 << 10
 """Below this size zstd compresses no better than Snappy, and its setup per column dominates the time."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,18 +11,9 @@ import pytest
 
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS
 from ticdc_assets.pipeline.changelog import dedup
-from ticdc_assets.pipeline.changelog.dedup import (
-    RemovalTask,
-    RepeatReport,
-    RepeatTask,
-    comparisons,
-    dealt,
-    find_repeats,
-    joined,
-    overlaps,
-    remove_repeats,
-)
+from ticdc_assets.pipeline.changelog.dedup import find_repeats, overlaps, repeat_tasks
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
+from ticdc_assets_tests.pipeline.changelog.without_repeats import without_repeats
 
 Row = tuple[int, int | None]
 """commit_ts and id of an inserted row."""
@@ -53,16 +43,9 @@ def part_of(
     )
 
 
-def resolved(parts: Sequence[ChangelogPart], key: tuple[str, ...]) -> RepeatReport:
-    """All tasks of a run, one after the other."""
-    keys = dict.fromkeys({one.version_ts for one in parts}, key)
-    found = [find_repeats(RepeatTask(some)) for some in dealt(comparisons(parts, keys))]
-    return remove_repeats(RemovalTask(tuple(parts), joined(found)))
-
-
 def kept(*parts: ChangelogPart, key: tuple[str, ...] = ("id",)) -> list[list[Row]]:
     """The rows that remain, by part, and the report's own count of those that do not."""
-    report = resolved(parts, key)
+    report = without_repeats(parts, key)
     assert report.repeats == sum(one.rows for one in parts) - sum(one.rows for one in report.parts)
     found = [pq.read_table(one.uri) for one in report.parts]
     assert [CommitBounds.of(table) for table in found] == [one.commit_ts for one in report.parts]
@@ -129,7 +112,7 @@ def test_parts_that_share_one_commit_are_read_only_there(tmp_path: Path, monkeyp
     )
     cut = [part(tmp_path, *((ts, ts) for ts in range(begin, begin + 11)), task=begin) for begin in range(10, 60, 10)]
 
-    report = resolved(cut, ("id",))
+    report = without_repeats(cut, ("id",))
 
     assert report.repeats == 4
     assert sorted(set(read)) == [0, 5]
@@ -142,10 +125,10 @@ def test_a_commit_with_many_rows_is_compared_in_buckets_by_several_tasks(
 ):
     monkeypatch.setattr(dedup, "ROWS_MAX", 10)
     cut = [part(tmp_path, *((7, number) for number in range(begin, begin + 15)), task=begin) for begin in (0, 10, 20)]
-    tasks = [*dealt(comparisons(cut, {10: key}))]
+    tasks = repeat_tasks(cut, {10: key}, {})
 
-    assert [len(task) for task in tasks] == [1] * 5
-    assert {uri for task in tasks for uri in find_repeats(RepeatTask(task))} == {cut[1].uri, cut[2].uri}
+    assert [len(task.comparisons) for task in tasks] == [1] * 5
+    assert {uri for task in tasks for uri in find_repeats(task)} == {cut[1].uri, cut[2].uri}
     assert kept(*cut, key=key) == [
         [(7, number) for number in range(15)],
         [(7, number) for number in range(15, 25)],
@@ -158,8 +141,8 @@ def test_a_commit_of_rows_that_have_no_buckets_is_compared_once(tmp_path: Path, 
     weights = [[0.5, float("nan")], [0.5, float("nan"), 1.5]]
     parts = [weighed(tmp_path, values, task) for task, values in enumerate(weights)]
 
-    assert len([*dealt(comparisons(parts, {10: ()}))]) > 1
-    assert resolved(parts, ()).repeats == 2
+    assert len(repeat_tasks(parts, {10: ()}, {})) > 1
+    assert without_repeats(parts, ()).repeats == 2
 
 
 def test_rows_with_and_without_null_are_compared_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -168,13 +151,16 @@ def test_rows_with_and_without_null_are_compared_alike(tmp_path: Path, monkeypat
     ids: list[list[int | None]] = [[1, 2, 3, 4], [4, None, 3, None]]
     parts = [part(tmp_path, *((7, number) for number in of), task=task) for task, of in enumerate(ids)]
 
-    assert resolved(parts, ()).repeats == 2
+    assert without_repeats(parts, ()).repeats == 2
 
 
 def test_whole_rows_are_compared_in_buckets_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dedup, "BYTES_MAX", 100)
     cut = [part(tmp_path, *((7, number) for number in range(begin, begin + 15)), task=begin) for begin in (0, 10)]
 
-    assert len([*comparisons(cut, {10: ("id",)})]) == 1
-    assert len([*comparisons(cut, {10: ()})]) > 1
-    assert resolved(cut, ()).repeats == 5
+    def buckets(key: tuple[str, ...]) -> set[int]:
+        return {one.buckets for task in repeat_tasks(cut, {10: key}, {}) for one in task.comparisons}
+
+    assert buckets(("id",)) == {1}
+    assert min(buckets(())) > 1
+    assert without_repeats(cut, ()).repeats == 5

@@ -15,18 +15,10 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import first_of_each
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.pipeline.changelog import parts as parts_module
-from ticdc_assets.pipeline.changelog.dedup import (
-    RemovalTask,
-    RepeatTask,
-    comparisons,
-    dealt,
-    find_repeats,
-    joined,
-    remove_repeats,
-)
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.tasks import ChangelogPart, Target
 from ticdc_assets.schema.model import Column, Kind, MySqlType
+from ticdc_assets_tests.pipeline.changelog.without_repeats import without_repeats
 
 VERSION = 10
 ID = Column("id", MySqlType(Kind.INT, "int"))
@@ -59,11 +51,6 @@ def rows_of(parts: Sequence[ChangelogPart]) -> list[Row]:
     return [row for t in tables for row in zip(t[layout.COMMIT_TS].to_pylist(), t["id"].to_pylist(), strict=True)]
 
 
-def once(parts: Sequence[ChangelogPart]) -> list[Row]:
-    found = [find_repeats(RepeatTask(some)) for some in dealt(comparisons(parts, {VERSION: ("id",)}))]
-    return rows_of(remove_repeats(RemovalTask(tuple(parts), joined(found))).parts)
-
-
 def test_a_row_that_comes_again_in_the_newest_commit_is_left_out(tmp_path: Path):
     parts, repeats = written(tmp_path, [(5, 1), (7, 2)], [(7, 2), (7, 3)], [(7, 3), (8, 3)])
 
@@ -78,7 +65,13 @@ def test_the_rows_of_a_large_commit_are_compared_between_two_files(tmp_path: Pat
     parts, _ = written(tmp_path, [(5, 1)], *batches, [(8, 1), (9, 2)], [(9, 2), (9, 3)])
 
     assert len(parts) == 2
-    assert once(parts) == [(5, 1), *((7, number) for number in range(21)), (8, 1), (9, 2), (9, 3)]
+    assert rows_of(without_repeats(parts, ("id",)).parts) == [
+        (5, 1),
+        *((7, number) for number in range(21)),
+        (8, 1),
+        (9, 2),
+        (9, 3),
+    ]
 
 
 def test_a_large_commit_is_not_compared_again_with_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

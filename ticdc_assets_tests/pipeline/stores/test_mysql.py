@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets_tests.pipeline.stores.life import PUBLISHED, World, live, meet
 from ticdc_assets_tests.services import mariadb, mysql
-from ticdc_assets_tests.services.mysql_account import DATABASE, PASSWORD, USER
+from ticdc_assets_tests.services.mysql_server import DATABASE, PASSWORD, USER
 
 pytestmark = [pytest.mark.services, pytest.mark.matrix]
 

@@ -39,6 +39,7 @@ SHARE_ROWS: Final = 100_000
 BUCKET_CHANGES: Final = 2_000_000
 """About how many changes a worker compares at once. Keys are read once for each bucket, so fewer take longer."""
 CHANGES_MAX: Final = 20_000_000
+"""Each worker reads all keys once for each bucket, so this takes time with the square of the number of changes."""
 LIVE_ROWS_MAX: Final = 50_000_000
 
 
