@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ticdc_assets.sources.capture import START, Message, MessagePosition, files_from, is_appended_to, is_binary, lines
 from ticdc_assets.sources.message_block import (
@@ -55,6 +55,13 @@ class PassedMessages:
 NONE_PASSED: Final = PassedMessages()
 
 
+class LogPart(NamedTuple):
+    """Consecutive messages of a log: the position of the first, and their number."""
+
+    start: MessagePosition
+    messages: int
+
+
 class MessageLog(Protocol):
     """Messages in a fixed order, each with a position at which reading can resume. A log can be pickled."""
 
@@ -91,6 +98,11 @@ class MessageLog(Protocol):
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """The messages at the start that a run can skip if it only reads the unread offsets."""
+        ...
+
+    def sections(self, parts: Sequence[LogPart]) -> Sequence[MessageLog]:
+        """For each part, a log from which a worker reads its messages at the same positions, without reading the rest
+        of the log to find their order. Raises SourceError if the log cannot be read."""
         ...
 
 
@@ -130,6 +142,10 @@ class CaptureLog:
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """None: the order of a capture may differ from that of Kafka, so that all messages are read."""
         return PassedMessages()
+
+    def sections(self, parts: Sequence[LogPart]) -> Sequence[MessageLog]:
+        """See `MessageLog`. Positions in a capture are places in its files, so this log serves all parts."""
+        return [self] * len(parts)
 
 
 def placed_messages(log: MessageLog) -> Iterator[tuple[MessagePosition, Message]]:

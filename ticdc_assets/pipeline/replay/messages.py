@@ -16,7 +16,7 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, above, no_table_for, written_rows
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
-from ticdc_assets.pipeline.stream.decode.make_task import task_of
+from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.task import Mark, MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.decode.worker import decode_messages
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions
@@ -129,13 +129,9 @@ class MessageReplay:
         }  # fmt: skip
         capture.write_text(json.dumps(line) + "\n")
         targets = self._replay_context.targets(self._folder / str(ordinal))
-        task = task_of(self._context, pending, ordinal, Mark(ordinal, MessagePosition()), ordinal + 1, targets)
-        return replace(
-            task,
-            stretch=replace(task.stretch, log=CaptureLog(capture)),
-            decoding=replace(task.decoding, quarantine=True),
-            io_properties={},
-        )
+        part = (Mark(ordinal, MessagePosition()), ordinal + 1)
+        [task] = tasks_of(self._context, pending, [part], targets, log=CaptureLog(capture))
+        return replace(task, number=ordinal, decoding=replace(task.decoding, quarantine=True), io_properties={})
 
     def _is_asked_for(self, pending: StreamPending, message: Message, row: RowEvent) -> bool:
         true = pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)

@@ -11,7 +11,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.record import BETWEEN_NOTES
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
-from ticdc_assets.pipeline.stream.decode.make_task import task_of
+from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
 from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
@@ -69,10 +69,7 @@ class StreamBatch:
             if i.source_table.id in tables and (self._lake.by_arrival or i.is_open or self._may_come_late(pending, i))
         }
         # Also without a target: rows whose schema has not arrived must be seen, or the cursor would pass them.
-        return [
-            task_of(context, pending, number, begin, last, targets, self._arrivals)
-            for number, (begin, last) in enumerate(_stretches(pending.scan, self._lake.cores))
-        ]
+        return tasks_of(context, pending, list(_stretches(pending.scan, self._lake.cores)), targets, self._arrivals)
 
     @staticmethod
     def _may_come_late(pending: StreamPending, commit_range: CommitRange) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import dagster as dg
@@ -13,7 +14,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import plan, records
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
-from ticdc_assets.sources.message_log import placed_messages
+from ticdc_assets.sources.message_log import LogPart, placed_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets_tests.pipeline.landing.topics import DAY_MS, T0, lake_of, landed, numbered, snapshots
@@ -141,6 +142,25 @@ def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic,
     assert [message.ts_ms for _, message in read] == sorted(message.ts_ms for _, message in read)
     for number in (0, 1, 59, 119):
         assert [one for block in log.blocks(read[number][0]) for one in block.messages()] == read[number:]
+
+
+def test_a_worker_reads_its_part_of_the_log_without_the_files_of_other_commits(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 3)
+    lake = lake_of(tmp_path, kafka, [topic])
+    for first in (0, 20, 40):
+        kafka.send(numbered(topic, 20, 20, 20, first=first))
+        land(lake, LocalWorkers())
+    log = landed_log(lake)
+    read = list(placed_messages(log))
+    ranges = [(0, 25), (25, 60), (70, 110), (119, 180)]
+    sections = log.sections([LogPart(read[first][0], end - first) for first, end in ranges])
+
+    commits = [[number for number, of in enumerate(s.landings) if of.segments] for s in sections]
+    assert commits == [[0], [0], [1], [1, 2]]
+    for (first, end), section in zip(ranges, pickle.loads(pickle.dumps(sections)), strict=True):
+        blocks = list(section.blocks(read[first][0]))
+        assert [one for block in blocks for one in block.messages()] == read[first:end]
+        assert sum(map(len, section.orders.values())) == end - first
 
 
 def test_new_messages_in_a_topic_are_asked_for_once(kafka, topic, tmp_path):

@@ -1,7 +1,9 @@
-"""Makes a worker's task from the result of a scan."""
+"""Makes the tasks of workers from the result of a scan."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.stream.decode.task import (
@@ -15,53 +17,63 @@ from ticdc_assets.pipeline.stream.decode.task import (
     Stretch,
 )
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.message_log import LogPart
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.context import StreamContext
     from ticdc_assets.pipeline.stream.pending import StreamPending
     from ticdc_assets.pipeline.tasks import Target
     from ticdc_assets.schema.model import TableSchema
+    from ticdc_assets.sources.message_log import MessageLog
 
 
-def task_of(
+def tasks_of(
     context: StreamContext,
     pending: StreamPending,
-    number: int,
-    begin: Mark,
-    last: int,
+    parts: Sequence[tuple[Mark, int]],
     targets: dict[str, Target],
     arrivals: dict[str, Arrival] | None = None,
-) -> MessageTask:
-    """The task of a worker that reads a part of the messages.
+    log: MessageLog | None = None,
+) -> list[MessageTask]:
+    """A task for each part of the messages.
 
     Args:
-        number: the number of the task in its run, for the names of its files.
-        begin: where the part begins.
-        last: the ordinal of its last message.
+        parts: where each begins, and the ordinal after its last message.
         targets: by source table, where its changes go.
         arrivals: by source table, the offsets that it takes, where ordinals do not determine that.
+        log: where the messages are, if not in the log that was scanned.
     """
-    return MessageTask(
-        run_id=pending.run_id,
-        number=number,
-        high=pending.high,
-        stretch=_stretch(context, pending, begin, last),
-        decoding=_decoding(context),
-        schemas=_schemas(context, pending),
-        order=_order(context, pending, begin, last, arrivals or {}),
-        targets=targets,
-        io_properties=context.lake.io_properties,
-    )
+    decoding, schemas = _decoding(context), _schemas(context, pending)
+    order = _order(context, pending, arrivals or {})
+    sections = (log or context.log).sections([LogPart(begin.place, last - begin.ordinal) for begin, last in parts])
+    return [
+        MessageTask(
+            run_id=pending.run_id,
+            number=number,
+            high=pending.high,
+            stretch=_stretch(context, pending, section, begin, last),
+            decoding=decoding,
+            schemas=schemas,
+            order=replace(
+                order,
+                placed={ordinal: ts for ordinal, ts in order.placed.items() if begin.ordinal <= ordinal < last},
+                repeated=_within(order.repeated, begin, last),
+            ),
+            targets=targets,
+            io_properties=context.lake.io_properties,
+        )
+        for number, ((begin, last), section) in enumerate(zip(parts, sections, strict=True))
+    ]
 
 
-def _stretch(context: StreamContext, pending: StreamPending, begin: Mark, last: int) -> Stretch:
+def _stretch(context: StreamContext, pending: StreamPending, log: MessageLog, begin: Mark, last: int) -> Stretch:
     return Stretch(
-        log=context.log,
+        log=log,
         begin=begin,
         last=last,
         window=pending.cursor.window(pending.scan.offsets.until),
         witnesses={o: digest for o, digest in pending.scan.witnesses.items() if begin.ordinal <= o < last},
-        twice=frozenset(ordinal for ordinal in pending.scan.offsets.twice if begin.ordinal <= ordinal < last),
+        twice=_within(pending.scan.offsets.twice, begin, last),
         read={} if context.lake.by_arrival else pending.cursor.in_part,
     )
 
@@ -94,16 +106,14 @@ def _schemas(context: StreamContext, pending: StreamPending) -> Schemas:
     )
 
 
-def _order(
-    context: StreamContext, pending: StreamPending, begin: Mark, last: int, arrivals: dict[str, Arrival]
-) -> RowOrder:
+def _order(context: StreamContext, pending: StreamPending, arrivals: dict[str, Arrival]) -> RowOrder:
     avro = pending.scan.avro
     return RowOrder(
         by_arrival=context.lake.by_arrival,
         epochs={partition: tuple(at) for partition, at in pending.scan.watermarks.epochs.items()},
         arrivals=arrivals,
         fresh=pending.fresh | pending.beyond,
-        placed=_within(avro.placed, begin.ordinal, last) if avro else {},
+        placed=avro.placed if avro else {},
         repeated=avro.repeated() if avro else frozenset(),
     )
 
@@ -134,5 +144,5 @@ def _checked(context: StreamContext, pending: StreamPending) -> dict[SchemaVersi
     }
 
 
-def _within(placed: dict[int, int], first: int, last: int) -> dict[int, int]:
-    return {ordinal: ts for ordinal, ts in placed.items() if first <= ordinal < last}
+def _within(ordinals: Iterable[int], begin: Mark, last: int) -> frozenset[int]:
+    return frozenset(ordinal for ordinal in ordinals if begin.ordinal <= ordinal < last)

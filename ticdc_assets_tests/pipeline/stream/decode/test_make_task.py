@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.make_task import task_of
+from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ranges import Window
@@ -17,6 +18,7 @@ from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedWate
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.capture import MessagePosition
+from ticdc_assets.sources.message_log import CaptureLog
 from ticdc_assets_tests.schema.history.histories import event, table
 
 P = ("feed", 0)
@@ -28,7 +30,7 @@ CURSOR = StreamCursor({P: 5}, begins={P: 3}, read={P: 8})
 def task(
     *kept: DdlEvent, scan: StreamScan | None = None, by_arrival: bool = False, checks: str = "none", **pending: Any
 ) -> MessageTask:
-    """The task for the ordinals from 10 to 20 of a lake that keeps these statements."""
+    """The task for the ordinals from 10 to 20, after one for those before, of a lake that keeps these statements."""
     known: Any = SimpleNamespace(tables={T: TABLE})
     lake = SimpleNamespace(
         by_arrival=by_arrival, known=known, io_properties={"io": "x"}, control=SimpleNamespace(ddl_events=lambda: kept)
@@ -41,21 +43,27 @@ def task(
         sink=SimpleNamespace(content=SimpleNamespace(column_selectors=None, integrity_check_level=checks)),
     )
     context: Any = SimpleNamespace(
-        lake=lake, changefeed=changefeed, log="log", protocol="simple", options="options", clock=VersionClock.COMMIT_TS
+        lake=lake,
+        changefeed=changefeed,
+        log=CaptureLog(Path("capture")),
+        protocol="simple",
+        options="options",
+        clock=VersionClock.COMMIT_TS,
     )
     history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
     found = StreamPending(
         run_id="run", high=50, record=None, history=history, commit_ranges={}, cursor=CURSOR,
         scan=scan or StreamScan(), names={}, follows=lambda _s, _t: True, **pending,
     )  # fmt: skip
-    return task_of(context, found, 4, Mark(10, MessagePosition()), 20, {}, {"t": Arrival(1, {}, {})})
+    parts = [(Mark(0, MessagePosition()), 10), (Mark(10, MessagePosition()), 20)]
+    return tasks_of(context, found, parts, {}, {"t": Arrival(1, {}, {})})[1]
 
 
 def test_a_task_reads_its_messages_before_the_first_fault_of_each_partition():
     scan = StreamScan(ScannedOffsets(twice=[9, 10, 19, 20], until={P: 7}))
     made = task(scan=scan)
 
-    assert (made.run_id, made.number, made.high, made.io_properties) == ("run", 4, 50, {"io": "x"})
+    assert (made.run_id, made.number, made.high, made.io_properties) == ("run", 1, 50, {"io": "x"})
     assert (made.stretch.begin.ordinal, made.stretch.last) == (10, 20)
     assert made.stretch.window == Window({P: 5}, {P: 3}, {}, {P: 7})
     assert made.stretch.twice == {10, 19}
