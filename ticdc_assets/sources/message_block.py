@@ -79,8 +79,15 @@ class MessageHeads:
 
     def filter(self, mask: pa.Array) -> Self:
         """Those that the mask selects."""
+        return self._each(lambda column: column.filter(mask))
+
+    def slice(self, first: int, length: int) -> Self:
+        """Those from `first` on, without a copy."""
+        return self._each(lambda column: column.slice(first, length))
+
+    def _each(self, change: Callable[[pa.Array], pa.Array]) -> Self:
         columns = (getattr(self, of.name) for of in fields(self))
-        return type(self)(*(None if column is None else column.filter(mask) for column in columns))
+        return type(self)(*(None if column is None else change(column) for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +183,10 @@ class MessageBlock:
 
     def of_partitions(self) -> Iterator[tuple[TopicPartition, Ints]]:
         """Each partition that has messages here, with the indices of these messages in ascending order."""
-        for number, partition in enumerate(self.partitions):
-            indices = np.flatnonzero(self.owners == number)
-            if len(indices):
-                yield partition, indices
+        order = np.argsort(self.owners, kind="stable")
+        owners, begins = np.unique(self.owners[order], return_index=True)
+        for owner, indices in zip(owners.tolist(), np.split(order, begins[1:]), strict=False):
+            yield self.partitions[owner], indices
 
 
 def blocks_of_records(file: Path, begin: MessagePosition) -> Iterator[MessageBlock]:

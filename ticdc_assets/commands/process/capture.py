@@ -25,7 +25,7 @@ from ticdc_assets.sources.kafka.capture_folder import (
 )
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_ranges
-from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
+from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, created_again_meanwhile
 from ticdc_assets.work_progress import Count, OnProgress
 
 PROGRESS_EVERY_S: Final = 1.0
@@ -71,8 +71,9 @@ def capture_topics(
         topic_ids = client.topic_ids()  # before the offsets: what is read is compared with them
         ranges = pending_ranges(client, source.start, state.next_offsets)
         earlier = state.partitions or {}
-        for wanted in (wanted for wanted in ranges if wanted.partition in earlier):
-            require_same_topic(client, _read(wanted, earlier), topic_ids.get(wanted.partition.topic))
+        read = [_read(wanted, earlier) for wanted in ranges if wanted.partition in earlier]
+        for fault in created_again(client, read, topic_ids).values():
+            raise fault
         taken = list(bounded(ranges, messages_max))
         total = sum(map(len, taken))
         parts: dict[KafkaPartition, tuple[Path, CaptureProgress]] = {}
@@ -88,7 +89,7 @@ def capture_topics(
             known = [
                 replace(_read(wanted, earlier), topic_id=topic_ids.get(wanted.partition.topic)) for wanted in taken
             ]
-            for fault in created_again(client, known).values() if added else ():
+            for fault in created_again_meanwhile(client, known).values() if added else ():
                 raise fault
             if added or set(parts) - set(earlier):
                 folder.append(state, parts)

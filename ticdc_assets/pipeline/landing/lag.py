@@ -42,7 +42,7 @@ def lag_of_topics(lake: Lake) -> SourceState:
     landed = LandedOffsets() if table is None else messages_table.landed_offsets(table)
     record = lake.control.newest()
     with KafkaClient(source, RETRY_TIMEOUT_S, reads_few=True) as client:
-        held = {partition: client.offsets(partition) for partition in client.partitions_found()}
+        held = client.offsets_of(client.partitions_found())
         unlanded = _unlanded(held, landed)
         oldest_ms = _oldest(client, unlanded)
         watermarks = _watermarks(client, lake, held) if lake.measures_lag else {}

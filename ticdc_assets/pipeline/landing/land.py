@@ -19,10 +19,10 @@ from ticdc_assets.pipeline.landing.plan import (
     PendingOffsets,
     created_again_since,
     pending_offsets,
-    pieces,
+    ranges_of_tasks,
     taken,
 )
-from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_range
+from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -192,8 +192,9 @@ def _read(
     while chosen := [wanted for wanted in taken(left, budget.offsets) if len(wanted)]:
         tasks = _tasks(reading, chosen, budget.bytes_left, number)
         on_progress(f"landing {counted(sum(len(wanted) for wanted in chosen), 'offset')} of Kafka")
-        is_small = sum(len(task.wanted) for task in tasks) <= LOCAL_OFFSETS_MAX
-        found = (LocalWorkers() if is_small else workers).map(land_range, tasks)
+        is_small = sum(len(wanted) for task in tasks for wanted in task.wanted) <= LOCAL_OFFSETS_MAX
+        answers = (LocalWorkers() if is_small else workers).map(land_ranges, tasks)
+        found = [landed_range for answer in answers for landed_range in answer]
         read = _without_gaps(chosen, found)
         kept += read
         faults |= {r.done.partition.topic: r.fault for r in reversed(found) if r.fault is not None}
@@ -214,7 +215,7 @@ def _left(ranges: Sequence[OffsetRange], read: Sequence[LandedRange], faulty: Co
 
 def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, number: int) -> list[LandingTask]:
     lake = reading.lake
-    wanted = list(pieces(chosen, _TASKS_PER_CORE * lake.cores))
+    wanted = list(ranges_of_tasks(chosen, _TASKS_PER_CORE * lake.cores))
     # A landing needs no registry: its messages would be lost to Kafka's retention while the registry is down.
     options = options_of(lake.changefeed, lake.control, asks_registry=False)
     bytes_max = -(-bytes_left // max(1, len(wanted)))
@@ -224,7 +225,7 @@ def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, nu
             run_id=reading.run_id,
             number=place,
             source=reading.source,
-            wanted=piece,
+            wanted=ranges,
             bytes_max=bytes_max,
             protocol=str(lake.changefeed.sink.protocol),
             options=options,
@@ -232,7 +233,7 @@ def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, nu
             data_uri=f"{reading.table.location()}/data",
             io_properties=lake.io_properties,
         )
-        for place, piece in enumerate(wanted, start=number)
+        for place, ranges in enumerate(wanted, start=number)
     ]
 
 

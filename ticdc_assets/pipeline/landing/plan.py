@@ -1,4 +1,4 @@
-"""Which offsets one landing reads, and how they are cut into tasks. All of it is fixed before the first task starts."""
+"""Which offsets one landing reads, and which of them each task. All of it is fixed before the first task starts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_range, require_all
-from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, require_same_topic
+from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, created_again_meanwhile
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource, OffsetRule
     from ticdc_assets.sources.kafka.client import KafkaClient
+    from ticdc_assets.sources.kafka.ranges import Offsets
     from ticdc_assets.tables.messages import LandedOffsets
 
 TASK_OFFSETS_MIN: Final = 20_000
@@ -48,39 +49,37 @@ def pending_offsets(
             config asks for is then not forgotten.
     """
     partitions, topic_ids = client.partitions_found(), client.topic_ids()
-    names = {*source.topics, *(p.topic for p in partitions), *(topic for topic, _ in landed.partitions)}
+    held, faults = client.offsets_of_sound_topics(partitions)
     ranges: list[OffsetRange] = []
-    faults: dict[str, TopicError] = {}
-    for topic in sorted(names):
+    names = {*source.topics, *(p.topic for p in partitions), *(topic for topic, _ in landed.partitions)}
+    for topic in sorted(names - faults.keys()):
         found = [partition for partition in partitions if partition.topic == topic]
         try:
             if not found and topic in source.topics:
                 raise client.missing(topic)
-            ranges += _of_topic(client, source, topic, found, landed, topic_ids.get(topic), skip_offsets)
+            ranges += _of_topic(client, source, topic, {p: held[p] for p in found}, landed, skip_offsets)
         except TopicError as error:
-            if not landed.partitions:
-                raise
             faults[topic] = error
-    sound_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic not in faults}
-    return PendingOffsets(tuple(ranges), sound_ids, faults)
+    faults |= created_again(client, _read_before(landed, [r.partition for r in ranges], landed.topic_ids), topic_ids)
+    if faults and not landed.partitions:
+        raise faults[min(faults)]
+    sound = tuple(wanted for wanted in ranges if wanted.partition.topic not in faults)
+    return PendingOffsets(sound, {topic: i for topic, i in topic_ids.items() if topic not in faults}, faults)
 
 
 def _of_topic(
     client: KafkaClient,
     source: KafkaSource,
     topic: str,
-    partitions: Sequence[KafkaPartition],
+    held: Mapping[KafkaPartition, Offsets],
     landed: LandedOffsets,
-    topic_id: str | None,
     skip_offsets: Sequence[OffsetRule],
 ) -> list[OffsetRange]:
-    """The ranges of one topic. Raises TopicError if a partition does not hold the expected offsets or messages."""
+    """The ranges of one topic, of whose partitions the brokers have the offsets `held`. Raises TopicError if one does
+    not hold the expected offsets."""
     next_offsets = {KafkaPartition(*partition): offset for partition, offset in landed.next_offsets.items()}
-    require_all(partitions, [partition for partition in next_offsets if partition.topic == topic])
-    ranges = [pending_range(client, source.start, p, next_offsets, skip_offsets) for p in partitions]
-    for read in _read_before(landed, [wanted.partition for wanted in ranges], landed.topic_ids):
-        require_same_topic(client, read, topic_id)
-    return ranges
+    require_all(list(held), [partition for partition in next_offsets if partition.topic == topic])
+    return [pending_range(client, source.start, p, offsets, next_offsets, skip_offsets) for p, offsets in held.items()]
 
 
 def created_again_since(
@@ -94,7 +93,7 @@ def created_again_since(
         for wanted in partitions
         if wanted not in landed.partitions
     ]
-    return created_again(client, [*known, *fresh])
+    return created_again_meanwhile(client, [*known, *fresh])
 
 
 def _read_before(
@@ -110,10 +109,24 @@ def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]
     return sorted(bounded(list(ranges), messages_max), key=lambda wanted: wanted.partition)
 
 
-def pieces(ranges: Sequence[OffsetRange], tasks: int) -> Iterator[OffsetRange]:
-    """The ranges cut into about `tasks` pieces where they are long; no piece is empty."""
+def ranges_of_tasks(ranges: Sequence[OffsetRange], tasks: int) -> Iterator[tuple[OffsetRange, ...]]:
+    """The offsets of each of about `tasks` tasks: long ranges are cut, and short ones are read together. No range is
+    empty, a task has one range of a partition, and the ranges of a partition come in order."""
     total = sum(len(wanted) for wanted in ranges)
     step = max(TASK_OFFSETS_MIN, -(-total // tasks))
+    short: list[OffsetRange] = []
     for wanted in ranges:
         for begin in range(wanted.begin, wanted.end, step):
-            yield OffsetRange(wanted.partition, begin, min(begin + step, wanted.end))
+            cut = OffsetRange(wanted.partition, begin, min(begin + step, wanted.end))
+            if len(cut) >= TASK_OFFSETS_MIN:
+                yield (cut,)
+            else:
+                short.append(cut)
+    group: list[OffsetRange] = []
+    for cut in short:
+        if sum(map(len, group)) + len(cut) > TASK_OFFSETS_MIN:
+            yield tuple(group)
+            group = []
+        group.append(cut)
+    if group:
+        yield tuple(group)

@@ -1,9 +1,9 @@
-"""Messages of one partition as columns, built from the objects of librdkafka with few calls for each message."""
+"""Messages of a partition as columns, built from the objects of librdkafka with few calls for each message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from operator import add, itemgetter, methodcaller
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ Ints = npt.NDArray[np.int64]
 ROW_GROUP_MESSAGES: Final = 4096
 ROW_GROUP_BYTES: Final = 4 << 20
 """A row group ends with the message that reaches either limit; a reader holds one row group of each partition."""
+HELD_BYTES_MAX: Final = 64 << 20
+"""Row groups are written before they are full where those of all partitions have so many bytes."""
 _TIMESTAMP_MS_END: Final = 253_402_300_800_000
 """The year 10000: a later timestamp was not set by a producer or a broker."""
 _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = map(methodcaller, ("key", "value", "offset", "timestamp", "headers"))
@@ -77,25 +79,60 @@ class PartitionRecords:
         return Message(topic, number, found.offset(), found.key(), found.value(), int(self.times_ms[index]))
 
 
-def row_groups(partition: KafkaPartition, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[PartitionRecords, int]]:
-    """The records of each row group, and the bytes of their keys and values."""
-    held: list[Any] = []
-    size_bytes = 0
-    for batch in batches:
+RowGroup = tuple[PartitionRecords, int]
+"""Messages of a partition, and the bytes of their keys and values."""
+
+
+class RowGroups:
+    """Gathers messages of partitions into row groups, each of one partition, in order of offsets."""
+
+    def __init__(self, partitions: Collection[KafkaPartition]) -> None:
+        self._held = {partition: _Held() for partition in partitions}
+
+    def add(self, batch: Sequence[Any]) -> Iterator[RowGroup]:
+        """Add messages. Returns the row groups that are full."""
+        for partition, found in self._by_partition(batch):
+            yield from self._full(partition, found)
+        if sum(held.size_bytes for held in self._held.values()) >= HELD_BYTES_MAX:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[RowGroup]:
+        """The messages that are in no row group yet."""
+        for partition, held in self._held.items():
+            if held.messages:
+                yield PartitionRecords.of(partition, held.messages), held.size_bytes
+                self._held[partition] = _Held()
+
+    def _by_partition(self, batch: Sequence[Any]) -> Iterable[tuple[KafkaPartition, Sequence[Any]]]:
+        if len(self._held) == 1:
+            return [(next(iter(self._held)), batch)]
+        found: dict[KafkaPartition, list[Any]] = {}
+        for message in batch:
+            found.setdefault(KafkaPartition(message.topic(), message.partition()), []).append(message)
+        return found.items()
+
+    def _full(self, partition: KafkaPartition, batch: Sequence[Any]) -> Iterator[RowGroup]:
+        held = self._held[partition]
         ends = np.cumsum(_sizes_bytes(batch))
         begin = 0
         while begin < len(batch):
             before = int(ends[begin - 1]) if begin else 0
-            full = int(np.searchsorted(ends, ROW_GROUP_BYTES - size_bytes + before)) + 1
-            end = min(len(batch), full, begin + ROW_GROUP_MESSAGES - len(held))
-            held += batch[begin:end]
-            size_bytes += int(ends[end - 1]) - before
+            full = int(np.searchsorted(ends, ROW_GROUP_BYTES - held.size_bytes + before)) + 1
+            end = min(len(batch), full, begin + ROW_GROUP_MESSAGES - len(held.messages))
+            held.messages += batch[begin:end]
+            held.size_bytes += int(ends[end - 1]) - before
             begin = end
-            if len(held) == ROW_GROUP_MESSAGES or size_bytes >= ROW_GROUP_BYTES:
-                yield PartitionRecords.of(partition, held), size_bytes
-                held, size_bytes = [], 0
-    if held:
-        yield PartitionRecords.of(partition, held), size_bytes
+            if len(held.messages) == ROW_GROUP_MESSAGES or held.size_bytes >= ROW_GROUP_BYTES:
+                yield PartitionRecords.of(partition, held.messages), held.size_bytes
+                held = self._held[partition] = _Held()
+
+
+@dataclass(slots=True)
+class _Held:
+    """Messages of a partition, and the bytes of their keys and values."""
+
+    messages: list[Any] = field(default_factory=list)
+    size_bytes: int = 0
 
 
 def _sizes_bytes(batch: Sequence[Any]) -> Ints:

@@ -1,9 +1,11 @@
-"""The worker's part of landing: read a range of offsets from Kafka and write the messages as Parquet files."""
+"""The worker's part of landing: read ranges of offsets from Kafka and write the messages as Parquet files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from pyiceberg.io import FileIO, OutputStream, load_file_io
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.message_heads import message_heads
-from ticdc_assets.pipeline.landing.records import PartitionRecords, row_groups
+from ticdc_assets.pipeline.landing.records import RowGroups
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.same_topic import mark_of
@@ -21,7 +23,10 @@ from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource
-    from ticdc_assets.sources.kafka.ranges import OffsetRange
+    from ticdc_assets.pipeline.landing.records import PartitionRecords, RowGroup
+    from ticdc_assets.sources.capture import Message
+    from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
+    from ticdc_assets.sources.message_block import MessageHeads
 
 _DAY_MS: Final = 86_400_000
 _NO_DAY: Final = -1
@@ -31,13 +36,13 @@ _REPEATED_COLUMNS: Final = ["topic", "partition", "kind", "schema", "table", "sc
 
 @dataclass(frozen=True, slots=True)
 class LandingTask:
-    """A range of offsets to write below `data_uri` as files of a schema; it ends early after `bytes_max` bytes of keys
-    and values."""
+    """Ranges of offsets of different partitions, to write below `data_uri` as files of a schema. They end early after
+    `bytes_max` bytes of keys and values."""
 
     run_id: str
     number: int
     source: KafkaSource
-    wanted: OffsetRange
+    wanted: tuple[OffsetRange, ...]
     bytes_max: int
     protocol: str
     options: Any = field(repr=False)
@@ -48,8 +53,8 @@ class LandingTask:
 
 @dataclass(frozen=True, slots=True)
 class LandedRange:
-    """What a task wrote: the range as far as it was read, the files, the number of messages, the bytes of their keys
-    and values, and the mark of the last one.
+    """What a task wrote of a range: the range as far as it was read, the files, the number of messages, the bytes of
+    their keys and values, and the mark of the last one.
 
     With a `fault` of its topic it wrote nothing that counts, and `done` is empty.
     """
@@ -62,41 +67,86 @@ class LandedRange:
     fault: TopicError | None = None
 
 
-def land_range(task: LandingTask) -> LandedRange:
+def land_ranges(task: LandingTask) -> list[LandedRange]:
     """Write the messages of a task. Raises SourceError where the cluster cannot be read."""
+    io, names = load_file_io(dict(task.io_properties), location=task.data_uri), count()
+    if len(task.wanted) > 1:
+        with suppress(TopicError):  # which one of the topics has may not be known
+            return _landed(task, task.wanted, io, names)
+    return [_landed_alone(task, wanted, io, names) for wanted in task.wanted]
+
+
+def _landed_alone(task: LandingTask, wanted: OffsetRange, io: FileIO, names: Iterator[int]) -> LandedRange:
     try:
-        return _landed(task)
+        [landed] = _landed(task, [wanted], io, names)
     except TopicError as error:
-        return LandedRange(replace(task.wanted, end=task.wanted.begin), (), 0, 0, "", error)
+        return LandedRange(replace(wanted, end=wanted.begin), (), 0, 0, "", error)
+    return landed
 
 
-def _landed(task: LandingTask) -> LandedRange:
-    writer = _FileWriter(load_file_io(dict(task.io_properties), location=task.data_uri), task)
-    count, size_bytes, last, done = 0, 0, None, task.wanted
+def _landed(task: LandingTask, ranges: Sequence[OffsetRange], io: FileIO, names: Iterator[int]) -> list[LandedRange]:
+    writers = {wanted.partition: _RangeWriter(io, task, names) for wanted in ranges}
+    groups, left = RowGroups(writers), task.bytes_max
     with KafkaClient(task.source) as client:
-        for records, group_bytes in row_groups(task.wanted.partition, client.batches(task.wanted)):
-            writer.write(records)
-            count, last = count + len(records), records.message(-1)
-            size_bytes += group_bytes
-            if size_bytes >= task.bytes_max:
-                done = replace(task.wanted, end=last.offset + 1)
-                break
-    return LandedRange(done, writer.finished(), count, size_bytes, mark_of(last) if last is not None else "")
+        for batch in client.batches(ranges):
+            full = list(_up_to(groups.add(batch), left))
+            left -= sum(size_bytes for _, size_bytes in full)
+            _write(task, full, writers)
+            if left <= 0:
+                return [writers[wanted.partition].landed(wanted, ends_early=True) for wanted in ranges]
+    _write(task, list(groups.rest()), writers)
+    return [writers[wanted.partition].landed(wanted) for wanted in ranges]
 
 
-class _FileWriter:
-    """Writes a new file at every change of the UTC day, so that each file holds one day and one range of offsets."""
+def _up_to(groups: Iterator[RowGroup], bytes_max: int) -> Iterator[RowGroup]:
+    """The row groups up to the one with which they have so many bytes."""
+    for records, size_bytes in groups:
+        yield records, size_bytes
+        bytes_max -= size_bytes
+        if bytes_max <= 0:
+            return
 
-    def __init__(self, io: FileIO, task: LandingTask) -> None:
+
+def _write(task: LandingTask, groups: Sequence[RowGroup], writers: Mapping[KafkaPartition, _RangeWriter]) -> None:
+    """Write row groups. Their heads are read together, since a bulk decoder reads no small batch."""
+    if not groups:
+        return
+    every = [records for records, _ in groups]
+    messages = Messages(_joined([of.keys for of in every]), _joined([of.values for of in every]))
+    starts = np.cumsum([0, *map(len, every)])
+
+    def message_at(index: int) -> Message:
+        number = int(np.searchsorted(starts, index, "right")) - 1
+        return every[number].message(index - int(starts[number]))
+
+    heads = message_heads(task.protocol, task.options, messages, message_at)
+    for start, (records, size_bytes) in zip(starts.tolist(), groups, strict=False):
+        writers[records.partition].write(records, heads.slice(start, len(records)), size_bytes)
+
+
+def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+class _RangeWriter:
+    """Writes the messages of one range. A new file begins at every change of the UTC day, so that each file holds one
+    day and one range of offsets. `names` are the numbers of the task's files."""
+
+    def __init__(self, io: FileIO, task: LandingTask, names: Iterator[int]) -> None:
         self._io = io
         self._task = task
+        self._names = names
         self._day = _NO_DAY
         self._open: tuple[str, OutputStream, pq.ParquetWriter] | None = None
         self._files: list[WrittenFile] = []
+        self._messages = self._size_bytes = 0
+        self._last: Message | None = None
 
-    def write(self, records: PartitionRecords) -> None:
-        """Write records, one row group for each run of records of one day."""
-        rows = _rows(self._task, records)
+    def write(self, records: PartitionRecords, heads: MessageHeads, size_bytes: int) -> None:
+        """Write records with their heads, one row group for each run of records of one day."""
+        self._messages, self._size_bytes = self._messages + len(records), self._size_bytes + size_bytes
+        self._last = records.message(-1)
+        rows = _rows(self._task.schema, records, heads)
         days = records.times_ms // _DAY_MS
         days[~records.is_timed] = _NO_DAY
         bounds = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(records)]
@@ -107,13 +157,18 @@ class _FileWriter:
             assert self._open is not None
             self._open[2].write_table(rows.slice(begin, end - begin))
 
-    def finished(self) -> tuple[WrittenFile, ...]:
-        """Close the files and return them."""
+    def landed(self, wanted: OffsetRange, *, ends_early: bool = False) -> LandedRange:
+        """Close the files. Returns what was written of the range."""
         self._close()
-        return tuple(self._files)
+        last = self._last
+        done = wanted
+        if ends_early:
+            done = replace(wanted, end=wanted.begin if last is None else last.offset + 1)
+        mark = mark_of(last) if last is not None else ""
+        return LandedRange(done, tuple(self._files), self._messages, self._size_bytes, mark)
 
     def _begin(self, day: int) -> None:
-        name = f"{self._task.run_id}-{self._task.number:05d}-{len(self._files):05d}.parquet"
+        name = f"{self._task.run_id}-{self._task.number:05d}-{next(self._names):05d}.parquet"
         uri = f"{self._task.data_uri}/{name}"
         stream = self._io.new_output(uri).create(overwrite=True)
         writer = pq.ParquetWriter(
@@ -136,17 +191,16 @@ class _FileWriter:
             self._open = None
 
 
-def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
-    count, partition = len(records), task.wanted.partition
-    heads = message_heads(task.protocol, task.options, Messages(records.keys, records.values), records.message)
+def _rows(schema: pa.Schema, records: PartitionRecords, heads: MessageHeads) -> pa.Table:
+    size, partition = len(records), records.partition
     columns = {
-        "topic": pa.repeat(pa.scalar(partition.topic), count),
-        "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), count),
+        "topic": pa.repeat(pa.scalar(partition.topic), size),
+        "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), size),
         "offset": pa.array(records.offsets),
         "timestamp": pa.array(records.times_ms * 1000, mask=~records.is_timed),
         "key": records.keys,
         "value": records.values,
-        "headers": records.headers(task.schema.field("headers").type),
+        "headers": records.headers(schema.field("headers").type),
         "kind": heads.kinds,
         "schema": heads.schemas,
         "table": heads.tables,
@@ -154,5 +208,5 @@ def _rows(task: LandingTask, records: PartitionRecords) -> pa.Table:
         "min_commit_ts": heads.min_commit_ts,
         "schema_version": heads.schema_versions,
     }
-    arrays = [columns[field.name].cast(field.type) for field in task.schema]
-    return pa.Table.from_arrays(arrays, schema=task.schema)
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)

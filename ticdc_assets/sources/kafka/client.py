@@ -13,21 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
+from ticdc_assets.sources.kafka.offsets import OffsetRequests
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, Offsets
 from ticdc_assets.sources.kafka.record import KafkaRecord, record_of
 from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S, Requests, passes
@@ -105,6 +98,7 @@ class KafkaClient:
                 "Check source.kafka.security and source.kafka.options.",
             ) from None
         self._requests = Requests(self._consumer, self._where, self._causes, retry_timeout_s)
+        self._offsets = OffsetRequests(self._consumer, self._requests)
 
     def __enter__(self) -> Self:
         return self
@@ -167,31 +161,28 @@ class KafkaClient:
                 continue  # an older broker, no permission or no answer: the last message identifies the topic too
         return {topic: topic_id for topic, topic_id in found.items() if topic_id.strip("A")}
 
-    def offsets(self, partition: KafkaPartition) -> Offsets:
-        """The first offset that the partition holds, and the one after its last."""
-        # `get_watermark_offsets` makes two requests. After one error and one answer it returns the answer for both.
-        low, end = (self._offset_of_time(partition, place) for place in (OFFSET_BEGINNING, OFFSET_END))
-        return Offsets(low, end)
+    def offsets_of(self, partitions: Sequence[KafkaPartition]) -> dict[KafkaPartition, Offsets]:
+        """The first offset that each partition holds, and the one after its last. Raises TopicError where the offsets
+        of a topic cannot be asked for."""
+        found, faults = self.offsets_of_sound_topics(partitions)
+        for fault in faults.values():
+            raise fault
+        return found
+
+    def offsets_of_sound_topics(
+        self, partitions: Sequence[KafkaPartition]
+    ) -> tuple[dict[KafkaPartition, Offsets], dict[str, TopicError]]:
+        """The same, and by topic the error of each whose offsets cannot be asked for."""
+        return self._offsets.of(partitions)
 
     def ends(self) -> dict[KafkaPartition, int]:
         """The end offset of every partition of the topics that exist."""
-        return {partition: self.offsets(partition).end for partition in self.partitions_found()}
+        return {partition: offsets.end for partition, offsets in self.offsets_of(self.partitions_found()).items()}
 
     def first_offset_since(self, partition: KafkaPartition, timestamp_ms: int) -> int:
         """The offset of the first message with that timestamp or a later one, else the partition's end."""
-        offset = self._offset_of_time(partition, timestamp_ms)
-        return self.offsets(partition).end if offset < 0 else offset
-
-    def _offset_of_time(self, partition: KafkaPartition, timestamp_ms: int) -> int:
-        """The offset that Kafka gives for a timestamp, or for OFFSET_BEGINNING or OFFSET_END in its place."""
-
-        def request(timeout_s: float) -> int:
-            (found,) = self._consumer.offsets_for_times([_at(partition, timestamp_ms)], timeout=timeout_s)
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return int(found.offset)
-
-        return self._requests.answer(f"the offsets of {partition}", request, partition)
+        offset = self._offsets.at_time(partition, timestamp_ms)
+        return self.offsets_of([partition])[partition].end if offset < 0 else offset
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -206,26 +197,29 @@ class KafkaClient:
         Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
         since compaction and transactions leave gaps.
         """
-        for found in self.batches(wanted):
+        for found in self.batches([wanted]):
             yield from map(record_of, found)
 
-    def batches(self, wanted: OffsetRange) -> Iterator[list[Any]]:
-        """The messages of `records` as librdkafka's objects, in batches as they arrive; no batch is empty."""
-        if len(wanted):
-            what = f"messages {wanted.begin} to {wanted.end - 1} of {wanted.partition}"
-            yield from self._read([wanted], what, None)
-
-    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[KafkaRecord]:
-        """The messages of ranges of different partitions at once, of each partition in order of offsets.
+    def batches(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[list[Any]]:
+        """The messages of ranges of different partitions at once, of each partition in order of offsets. They are
+        librdkafka's objects, in batches as they arrive; no batch is empty.
 
         Args:
             each_max: how many messages of each partition are read at most.
         """
         left = [wanted for wanted in ranges if len(wanted)]
-        if left:
-            more = f" and of {len(left) - 1} more" if len(left) > 1 else ""
-            for found in self._read(left, f"messages of {left[0].partition}{more}", each_max):
-                yield from map(record_of, found)
+        if not left:
+            return
+        first = left[0]
+        what = f"messages {first.begin} to {first.end - 1} of {first.partition}"
+        if len(left) > 1:
+            what = f"messages of {first.partition} and of {len(left) - 1} more"
+        yield from self._read(left, what, each_max)
+
+    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[KafkaRecord]:
+        """The messages of `batches` with their headers."""
+        for found in self.batches(ranges, each_max):
+            yield from map(record_of, found)
 
     def _read(self, ranges: Sequence[OffsetRange], what: str, each_max: int | None) -> Iterator[list[Any]]:
         with self._faults(what):

@@ -52,8 +52,8 @@ class OffsetsOfCluster(Protocol):
         """The partitions of all configured topics, sorted. Raises TopicError if a topic does not exist."""
         ...
 
-    def offsets(self, partition: KafkaPartition) -> Offsets:
-        """The offsets that the broker has of a partition now."""
+    def offsets_of(self, partitions: Sequence[KafkaPartition]) -> Mapping[KafkaPartition, Offsets]:
+        """The offsets that the brokers have of partitions now."""
         ...
 
     def first_offset_since(self, partition: KafkaPartition, timestamp_ms: int) -> int:
@@ -79,7 +79,8 @@ def pending_ranges(
     """
     partitions = cluster.partitions()
     require_all(partitions, next_offsets)
-    return [pending_range(cluster, start, partition, next_offsets, skip_offsets) for partition in partitions]
+    held = cluster.offsets_of(partitions)
+    return [pending_range(cluster, start, p, held[p], next_offsets, skip_offsets) for p in partitions]
 
 
 def require_all(partitions: Sequence[KafkaPartition], next_offsets: Iterable[KafkaPartition]) -> None:
@@ -95,11 +96,11 @@ def pending_range(
     cluster: OffsetsOfCluster,
     start: KafkaStart,
     partition: KafkaPartition,
+    held: Offsets,
     next_offsets: Mapping[KafkaPartition, int],
     skip_offsets: Sequence[OffsetRule],
 ) -> OffsetRange:
-    """The unread range of one partition; see `pending_ranges`."""
-    held = cluster.offsets(partition)
+    """The unread range of one partition, of which the brokers have the offsets `held`; see `pending_ranges`."""
     begin = next_offsets.get(partition)
     if begin is None:
         return OffsetRange(partition, _first(cluster, start, partition, held, bool(next_offsets)), held.end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, Off
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.kafka.client import KafkaClient
+    from ticdc_assets.sources.kafka.ranges import Offsets
 
 
 def mark_of(message: Message) -> str:
@@ -30,32 +31,70 @@ class ReadPartition:
     topic_id: str | None
 
 
-def require_same_topic(client: KafkaClient, read: ReadPartition, topic_id: str | None) -> None:
-    """Raise TopicError if the partition is one of another topic, whose id is `topic_id`.
+def created_again(
+    client: KafkaClient, read: Sequence[ReadPartition], topic_ids: Mapping[str, str]
+) -> dict[str, TopicError]:
+    """By topic, the error of each that is not the one that was read. Topics have the ids `topic_ids` now.
 
     A copy of a cluster has other ids and the same messages, so the last message counts more than the id. Where there is
     no such message, and the topic may have others before the offset to read next, the ids are compared.
     """
-    low = client.offsets(read.partition).low
-    if _has_last_message(client, read, low) or (not read.last_mark and low >= read.next_offset):
+    held, faults = client.offsets_of_sound_topics([each.partition for each in read])
+    sound = [each for each in read if each.partition in held]
+    last, unreadable = _last_messages(client, sound, held)
+    faults |= unreadable
+    for each in sound:
+        try:
+            _require_same_topic(
+                each, held[each.partition].low, last.get(each.partition), topic_ids.get(each.partition.topic)
+            )
+        except TopicError as error:
+            faults.setdefault(each.partition.topic, error)
+    return faults
+
+
+def _last_messages(
+    client: KafkaClient, read: Sequence[ReadPartition], held: Mapping[KafkaPartition, Offsets]
+) -> tuple[dict[KafkaPartition, Message], dict[str, TopicError]]:
+    """The last message that was read of each partition, where it is still there, and by topic the error of each that
+    cannot be read."""
+    ranges = [
+        OffsetRange(each.partition, each.next_offset - 1, each.next_offset)
+        for each in read
+        if each.last_mark and held[each.partition].low < each.next_offset
+    ]
+    try:
+        return _messages(client, ranges), {}
+    except TopicError:
+        found: dict[KafkaPartition, Message] = {}
+        faults: dict[str, TopicError] = {}
+    for wanted in ranges:
+        try:
+            found |= _messages(client, [wanted])
+        except TopicError as error:
+            faults.setdefault(wanted.partition.topic, error)
+    return found, faults
+
+
+def _messages(client: KafkaClient, ranges: Sequence[OffsetRange]) -> dict[KafkaPartition, Message]:
+    """The messages of ranges of one offset; none where compaction has removed it."""
+    messages = (record.message for record in client.records_of_all(ranges))
+    return {KafkaPartition(message.topic, message.partition): message for message in messages}
+
+
+def _require_same_topic(read: ReadPartition, low: int, last: Message | None, topic_id: str | None) -> None:
+    """Raise TopicError if the partition is one of another topic. It holds offsets from `low` on, and the message `last`
+    at the offset of the last one that was read."""
+    if last is not None and mark_of(last) != read.last_mark:
+        expected = f"at offset {last.offset} the message that was read before"
+        raise TopicError(str(read.partition), expected, "another", CREATED_AGAIN)
+    if last is not None or (not read.last_mark and low >= read.next_offset):
         return
     if read.topic_id not in (None, topic_id):
         raise _other_id(read.partition.topic, topic_id)
 
 
-def _has_last_message(client: KafkaClient, read: ReadPartition, low: int) -> bool:
-    """Whether the last message that was read is still there. TopicError if another one is at its offset."""
-    last = OffsetRange(read.partition, read.next_offset - 1, read.next_offset)
-    if not read.last_mark or last.begin < low:
-        return False
-    messages = list(client.messages(last))  # empty if compaction has removed it
-    if messages and mark_of(messages[0]) != read.last_mark:
-        expected = f"at offset {last.begin} the message that was read before"
-        raise TopicError(str(read.partition), expected, "another", CREATED_AGAIN)
-    return bool(messages)
-
-
-def created_again(client: KafkaClient, read: Sequence[ReadPartition]) -> dict[str, TopicError]:
+def created_again_meanwhile(client: KafkaClient, read: Sequence[ReadPartition]) -> dict[str, TopicError]:
     """By topic, the error of each that was created again since the ids in `read` were asked for.
 
     After reading, this shows whether all messages are of one topic: offsets of a topic that is created again while it
@@ -63,17 +102,14 @@ def created_again(client: KafkaClient, read: Sequence[ReadPartition]) -> dict[st
     """
     now, found = client.topic_ids(), set(client.partitions_found())
     faults: dict[str, TopicError] = {}
+    unidentified = []
     for each in read:
         topic = each.partition.topic
-        try:
-            if each.topic_id is None or topic not in now:
-                if each.partition in found:
-                    require_same_topic(client, replace(each, topic_id=None), None)
-            elif now[topic] != each.topic_id:
-                raise _other_id(topic, now[topic])
-        except TopicError as error:
-            faults.setdefault(topic, error)
-    return faults
+        if each.topic_id is None or topic not in now:
+            unidentified += [replace(each, topic_id=None)] if each.partition in found else []
+        elif now[topic] != each.topic_id:
+            faults.setdefault(topic, _other_id(topic, now[topic]))
+    return {**created_again(client, unidentified, {}), **faults}
 
 
 def _other_id(topic: str, topic_id: str | None) -> TopicError:

@@ -21,22 +21,23 @@ pytestmark = pytest.mark.services
 
 
 def test_a_broker_that_restarts_is_waited_for_and_read_on(kafka, topic, tmp_path):
-    kafka.make_topic(topic)
-    kafka.send(numbered(topic, 3))
+    kafka.make_topic(topic, 2)
+    kafka.send(numbered(topic, 3, 1))
     lake = lake_of(tmp_path, kafka, [topic])
     land(lake, LocalWorkers())
     source = lake.changefeed.source
     assert isinstance(source, KafkaSource)
     with client.KafkaClient(source) as connection, ThreadPoolExecutor() as threads:
-        (partition,) = connection.partitions()
+        first, second = connection.partitions()
         kafka.stop()
-        asked = threads.submit(connection.offsets, partition)  # while the broker starts, and while nobody leads
+        # While the broker starts, and while nobody leads.
+        asked = threads.submit(connection.offsets_of, [first, second])
         kafka.start()
-        assert asked.result() == Offsets(0, 3)
+        assert asked.result() == {first: Offsets(0, 3), second: Offsets(0, 1)}
     kafka.send(numbered(topic, 2, first=3))
     land(lake, LocalWorkers())
 
-    assert landed(lake) == {0: [0, 1, 2, 3, 4]}
+    assert landed(lake) == {0: [0, 1, 2, 3, 4], 1: [0]}
 
 
 @pytest.mark.matrix
@@ -52,15 +53,15 @@ def test_a_broker_that_restarts_or_stops_in_the_middle_of_a_run_loses_nothing(ka
     in_small_batches(0)
     small_fetches = {"queued.min.messages": "1", "fetch.message.max.bytes": "1000", "fetch.max.bytes": "1000"}
     lake = lake_of(tmp_path, kafka, [topic], options={**small_fetches, "message.max.bytes": "1000"})
-    write = worker._FileWriter.write
+    write = worker._RangeWriter.write
 
     def when_first_written(act: Callable[[], object]) -> None:
-        def first(writer: Any, records: Any) -> None:
-            monkeypatch.setattr(worker._FileWriter, "write", write)
+        def first(writer: Any, *written: Any) -> None:
+            monkeypatch.setattr(worker._RangeWriter, "write", write)
             act()
-            write(writer, records)
+            write(writer, *written)
 
-        monkeypatch.setattr(worker._FileWriter, "write", first)
+        monkeypatch.setattr(worker._RangeWriter, "write", first)
 
     when_first_written(lambda: (kafka.stop(), kafka.start()))
     assert land(lake, LocalWorkers()).messages == 200

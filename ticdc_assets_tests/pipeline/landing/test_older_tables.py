@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
-from ticdc_assets.pipeline.landing.worker import LandingTask, land_range
+from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.spark import LocalWorkers
@@ -38,14 +38,14 @@ def older_table(lake: Lake) -> Table:
 
 def landed_before(lake: Lake, table: Table, kafka: KafkaServer, topic: str, partitions: int) -> None:
     """Land what the partitions have, in files with the columns of the table."""
-    read = []
+    read: list[LandedRange] = []
     for number in range(partitions):
         end = len(kafka.offsets_of(topic, number))
         task = LandingTask(
             run_id="older",
             number=number,
             source=lake.changefeed.source,  # type: ignore[arg-type]
-            wanted=OffsetRange(KafkaPartition(topic, number), 0, end),
+            wanted=(OffsetRange(KafkaPartition(topic, number), 0, end),),
             bytes_max=1 << 30,
             protocol=str(lake.changefeed.sink.protocol),
             options=options_of(lake.changefeed),
@@ -53,7 +53,7 @@ def landed_before(lake: Lake, table: Table, kafka: KafkaServer, topic: str, part
             data_uri=f"{table.location()}/data",
             io_properties=lake.io_properties,
         )
-        read.append(land_range(task))
+        read += land_ranges(task)
     offsets = {(topic, n): LandedPartition(r.done.end, r.last_mark) for n, r in enumerate(read)}
     landed = LandedOffsets(offsets, sum(r.messages for r in read), "older")
     messages_table.append(table, lake.changefeed.name, [f for r in read for f in r.files], LandedOffsets(), landed)

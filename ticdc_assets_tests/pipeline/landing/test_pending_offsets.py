@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,6 +15,7 @@ from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, created_again_since, pending_offsets
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange, Offsets
+from ticdc_assets.sources.kafka.record import KafkaRecord
 from ticdc_assets.sources.kafka.same_topic import mark_of
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
 
@@ -40,11 +41,17 @@ class Cluster:
     def missing(self, topic: str) -> TopicError:
         return TopicError("the cluster", f"the topic {topic}", "no such topic", "Create it.")
 
-    def offsets(self, partition: KafkaPartition) -> Offsets:
-        return self.held[partition.topic]
+    def offsets_of_sound_topics(
+        self, partitions: Sequence[KafkaPartition]
+    ) -> tuple[dict[KafkaPartition, Offsets], dict[str, TopicError]]:
+        return {partition: self.held[partition.topic] for partition in partitions}, {}
 
-    def messages(self, wanted: OffsetRange) -> Iterator[Message]:
-        return (message(wanted.partition.topic, offset, self.text) for offset in range(wanted.begin, wanted.end))
+    def records_of_all(self, ranges: Sequence[OffsetRange]) -> Iterator[KafkaRecord]:
+        return (
+            KafkaRecord(message(wanted.partition.topic, offset, self.text), None)
+            for wanted in ranges
+            for offset in range(wanted.begin, wanted.end)
+        )
 
 
 def landed(

@@ -83,7 +83,7 @@ def test_offsets_are_asked_for_again_until_the_error_has_passed(cluster, connect
     with connect() as connection:
         cluster.answer(LIST_OFFSETS, *[code] * 3)
 
-        assert connection.offsets(PARTITION) == Offsets(0, 5)
+        assert connection.offsets_of([PARTITION]) == {PARTITION: Offsets(0, 5)}
 
 
 def test_an_error_for_one_of_two_offsets_is_not_hidden_by_the_other(cluster, connect):
@@ -93,7 +93,7 @@ def test_an_error_for_one_of_two_offsets_is_not_hidden_by_the_other(cluster, con
             connection.partitions()
             cluster.answer(LIST_OFFSETS, KafkaError.NOT_LEADER_FOR_PARTITION)
 
-            assert connection.offsets(PARTITION) == Offsets(0, 5)
+            assert connection.offsets_of([PARTITION]) == {PARTITION: Offsets(0, 5)}
 
 
 @pytest.mark.parametrize("code", PASSING, ids=named)
@@ -108,11 +108,11 @@ def test_the_offset_of_a_time_is_asked_for_again_until_the_error_has_passed(clus
 def test_a_partition_without_a_leader_is_waited_for(cluster, connect, was_known):
     with connect() as connection:
         if was_known:
-            assert connection.offsets(PARTITION).end == 5
+            assert connection.offsets_of([PARTITION])[PARTITION].end == 5
         cluster.lead(NO_BROKER)
         soon(lambda: cluster.lead(1))
 
-        assert connection.offsets(PARTITION).end == 5
+        assert connection.offsets_of([PARTITION])[PARTITION].end == 5
         assert connection.ends() == {PARTITION: 5}
 
 
@@ -129,7 +129,7 @@ def test_a_topic_that_a_broker_does_not_know_yet_is_waited_for(cluster, connect,
     cluster.describe_topic_with(code)
     soon(lambda: cluster.describe_topic_with(0))
     with connect() as connection:
-        assert connection.offsets(PARTITION).end == 5
+        assert connection.offsets_of([PARTITION])[PARTITION].end == 5
 
 
 @pytest.mark.parametrize("code", [*PASSING, KafkaError.INVALID_MSG], ids=named)
@@ -154,7 +154,7 @@ def test_a_partition_that_stays_without_a_leader_is_an_error_of_its_topic(cluste
         assert connection.partitions() == [PARTITION]
         cluster.lead(NO_BROKER)
         with pytest.raises(TopicError, match=r"the offsets of t\[0\], found LEADER_NOT_AVAILABLE.* Nothing is lost"):
-            connection.offsets(PARTITION)
+            connection.offsets_of([PARTITION])[PARTITION]
 
 
 def test_all_requests_of_a_connection_wait_no_longer_than_one(cluster, connect):
@@ -164,7 +164,7 @@ def test_all_requests_of_a_connection_wait_no_longer_than_one(cluster, connect):
         began = time.monotonic()
         for _ in range(4):
             with pytest.raises(TopicError):
-                connection.offsets(PARTITION)
+                connection.offsets_of([PARTITION])[PARTITION]
 
         assert time.monotonic() - began < 6
 
@@ -185,7 +185,7 @@ def test_a_topic_that_may_not_be_described_is_refused_at_once(cluster, connect):
         cluster.answer(LIST_OFFSETS, KafkaError.TOPIC_AUTHORIZATION_FAILED)
         began = time.monotonic()
         with pytest.raises(TopicError, match="Let this user READ and DESCRIBE the topic"):
-            connection.offsets(PARTITION)
+            connection.offsets_of([PARTITION])[PARTITION]
 
         assert time.monotonic() - began < 5
 
