@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.types import IntegerType, LongType, TimestamptzType
@@ -37,6 +38,12 @@ class SegmentFile:
     end: int
     rows: int
     newest_us: int | None
+
+
+_Listed = tuple[int, str, int, SegmentFile]
+"""The sequence number of a commit, a topic, a partition, and a file with messages of it."""
+_READ: Final[dict[UUID, dict[str, list[_Listed]]]] = {}
+"""What the manifests list that this process has read, by table and path: a manifest never changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +90,34 @@ class Landing:
 
 
 def landings_of(table: Table) -> tuple[Landing, ...]:
-    """The commits whose messages the table has, in order. Reads manifests and no data.
+    """The commits whose messages the table has, in order. Reads new manifests and no data.
 
     Raises:
         LakeError: a file does not hold messages of one partition, so another writer has rewritten it.
     """
     by_commit: dict[tuple[int, str, int], list[SegmentFile]] = {}
-    for entry in _entries(table):
-        topic, partition, file = _segment_file(table, entry.data_file)
-        by_commit.setdefault((entry.sequence_number or 0, topic, partition), []).append(file)
+    for sequence, topic, partition, file in _listed(table):
+        by_commit.setdefault((sequence, topic, partition), []).append(file)
     made: dict[int, list[LandedSegment]] = {}
     for (sequence, topic, partition), files in sorted(by_commit.items(), key=lambda item: item[0]):
         segment = LandedSegment(topic, partition, tuple(sorted(files, key=lambda file: file.first)))
         made.setdefault(sequence, []).append(segment)
     return tuple(Landing(sequence, tuple(segments)) for sequence, segments in made.items())
+
+
+def _listed(table: Table) -> Iterator[_Listed]:
+    """The live data files of the table. Of manifests that this process has read before, nothing is read again."""
+    snapshot = table.current_snapshot()
+    manifests = snapshot.manifests(table.io) if snapshot is not None else []
+    before, now = _READ.get(table.metadata.table_uuid, {}), {}
+    for manifest in manifests:
+        found = before.get(manifest.manifest_path)
+        if found is None:
+            entries = manifest.fetch_manifest_entry(table.io)
+            found = [(entry.sequence_number or 0, *_segment_file(table, entry.data_file)) for entry in entries]
+        now[manifest.manifest_path] = found
+        yield from found
+    _READ[table.metadata.table_uuid] = now
 
 
 def _entries(table: Table) -> Iterator[ManifestEntry]:

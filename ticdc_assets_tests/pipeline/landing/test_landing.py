@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pyiceberg.manifest import ManifestFile
 
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.failpoints import LISTENERS, Failpoint
@@ -14,6 +15,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import plan, records
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
+from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.message_log import LogPart, placed_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
@@ -180,3 +182,40 @@ def test_new_messages_in_a_topic_are_asked_for_once(kafka, topic, tmp_path):
     third = evaluated(again.cursor)
 
     assert [len(tick.run_requests) for tick in (first, again, third)] == [1, 0, 1]
+
+
+def test_a_manifest_is_read_once_in_a_process(kafka, topic, tmp_path, monkeypatch):
+    kafka.make_topic(topic)
+    lake = lake_of(tmp_path, kafka, [topic])
+    read: list[str] = []
+    fetch = ManifestFile.fetch_manifest_entry
+    monkeypatch.setattr(
+        ManifestFile, "fetch_manifest_entry", lambda self, *of: (read.append(self.manifest_path), fetch(self, *of))[1]
+    )
+    for first in range(3):
+        kafka.send(numbered(topic, 1, first=first))
+        land(lake, LocalWorkers())
+        assert landed(lake) == {0: list(range(first + 1))}
+
+    assert len(set(read)) == 3
+    before = list(read)
+    assert landed(lake) == {0: [0, 1, 2]}
+    assert read == before
+
+
+def test_a_landing_reads_the_last_messages_of_all_partitions_at_once(kafka, topic, tmp_path, monkeypatch):
+    kafka.make_topic(topic, 40)
+    kafka.send(numbered(topic, *[2] * 40))
+    lake = lake_of(tmp_path, kafka, [topic])
+    assigned: list[int] = []
+    read = KafkaClient._read
+    monkeypatch.setattr(
+        KafkaClient, "_read", lambda self, ranges, *of: (assigned.append(len(ranges)), read(self, ranges, *of))[1]
+    )
+    land(lake, LocalWorkers())
+    assert assigned == [40]
+    assert landed(lake) == {partition: [0, 1] for partition in range(40)}
+
+    assigned.clear()
+    land(lake, LocalWorkers())
+    assert assigned == [40]
