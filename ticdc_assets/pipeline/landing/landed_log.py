@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,13 +27,13 @@ from ticdc_assets.sources.capture import START, MessagePosition
 from ticdc_assets.sources.message_block import Bodies, Ints, MessageBlock, MessageHeads
 from ticdc_assets.sources.message_log import PassedMessages
 from ticdc_assets.tables import messages as messages_table
-from ticdc_assets.tables.landings import Landing, landings_of
+from ticdc_assets.tables.landings import landings_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.sources.message_block import TopicPartition
     from ticdc_assets.sources.message_log import LogPart, Suffice, UnreadOffsets
-    from ticdc_assets.tables.landings import LandedSegment
+    from ticdc_assets.tables.landings import LandedSegment, Landing
 
 _COLUMNS: Final = ["offset", "timestamp"]
 _HEADS: Final = ["kind", "schema", "table", "commit_ts"]
@@ -47,7 +47,8 @@ class LandedLog:
 
     `first_ordinal` counts the messages that retention has removed at the beginning: the others keep their ordinals.
     `partitions` are all partitions of the topics, with messages or without. `topic_faults` are those of the last
-    landing. `orders` has the order of the messages to read, by commit; that of other commits is computed.
+    landing. Commits are numbered from `first_commit` on. `orders` has the order of the messages to read, by commit;
+    that of other commits is computed.
     """
 
     landings: tuple[Landing, ...]
@@ -56,6 +57,7 @@ class LandedLog:
     location: str
     io_properties: dict[str, str] = field(repr=False)
     topic_faults: Mapping[str, str] = field(default_factory=dict)
+    first_commit: int = 0
     orders: Mapping[int, MessageOrder] = field(default_factory=dict, repr=False)
 
     @property
@@ -81,40 +83,43 @@ class LandedLog:
     def _from(self, start: MessagePosition) -> Iterator[tuple[_Commit, int]]:
         """The commits from a position, each with the first row to read."""
         io = load_file_io(dict(self.io_properties), location=self.location)
-        for number in range(start.file, len(self.landings)):
-            commit = _Commit(io, number, self.landings[number].segments, self.orders.get(number))
-            yield commit, start.record if number == start.file else 0
+        for number, landing in enumerate(self.landings, self.first_commit):
+            if number >= start.file:
+                commit = _Commit(io, number, landing.segments, self.orders.get(number))
+                yield commit, start.record if number == start.file else 0
 
     def passed(self, unread: UnreadOffsets) -> PassedMessages:
         """The commits at the beginning that hold no message to read."""
         ordinal = self.first_ordinal
         ranges: list[tuple[TopicPartition, tuple[int, int]]] = []
-        for number, landing in enumerate(self.landings):
+        for number, landing in enumerate(self.landings, self.first_commit):
             found = [((s.topic, s.partition), (s.first, s.end)) for s in landing.segments]
             if any(unread.overlaps(partition, *offsets) for partition, offsets in found):
                 return PassedMessages(ordinal, MessagePosition(number), ranges, self.partitions)
             ordinal += landing.rows
             ranges += found
-        return PassedMessages(ordinal, MessagePosition(len(self.landings)), ranges, self.partitions)
+        end = self.first_commit + len(self.landings)
+        return PassedMessages(ordinal, MessagePosition(end), ranges, self.partitions)
 
     def sections(self, parts: Sequence[LogPart]) -> list[LandedLog]:
-        """See `MessageLog`. A section keeps the numbers of the commits, but only the files of those that it reads."""
+        """See `MessageLog`. A section has only the commits that it reads."""
         io = load_file_io(dict(self.io_properties), location=self.location)
-        whole = lru_cache(maxsize=1)(lambda number: order_of(io, self.landings[number].segments))
+        whole = lru_cache(maxsize=1)(lambda number: order_of(io, self.landings[number - self.first_commit].segments))
         return [self._section(part, whole) for part in parts]
 
     def _section(self, part: LogPart, whole: Callable[[int], MessageOrder]) -> LandedLog:
-        kept = [Landing(landing.sequence, ()) for landing in self.landings]
-        orders = {}
-        number, first, left = part.start.file, part.start.record, part.messages
-        while left and number < len(self.landings):
-            landing = self.landings[number]
-            end = min(landing.rows, first + left)
-            kept[number] = landing
+        kept: list[Landing] = []
+        orders: dict[int, MessageOrder] = {}
+        first, left = part.start.record, part.messages
+        for landing in islice(self.landings, part.start.file - self.first_commit, None):
+            if not left:
+                break
+            number, end = part.start.file + len(kept), min(landing.rows, first + left)
             if len(landing.segments) > 1:
                 orders[number] = whole(number).part(first, end)
-            number, first, left = number + 1, 0, left - (end - first)
-        return replace(self, landings=tuple(kept), orders=orders)
+            kept.append(landing)
+            first, left = 0, left - (end - first)
+        return replace(self, landings=tuple(kept), first_commit=part.start.file, orders=orders)
 
 
 def landed_log(lake: Lake) -> LandedLog:

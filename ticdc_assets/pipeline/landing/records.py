@@ -20,7 +20,7 @@ ROW_GROUP_MESSAGES: Final = 4096
 ROW_GROUP_BYTES: Final = 4 << 20
 """A row group ends with the message that reaches either limit; a reader holds one row group of each partition."""
 HELD_BYTES_MAX: Final = 64 << 20
-"""Row groups are written before they are full where those of all partitions have so many bytes."""
+"""The bytes of messages of all partitions that a task holds at most until it writes them."""
 _TIMESTAMP_MS_END: Final = 253_402_300_800_000
 """The year 10000: a later timestamp was not set by a producer or a broker."""
 _KEY, _VALUE, _OFFSET, _TIMESTAMP, _HEADERS = map(methodcaller, ("key", "value", "offset", "timestamp", "headers"))
@@ -84,16 +84,18 @@ RowGroup = tuple[PartitionRecords, int]
 
 
 class RowGroups:
-    """Gathers messages of partitions into row groups, each of one partition, in order of offsets."""
+    """Gathers messages of partitions into row groups, each of one partition, in order of offsets. Once `bytes_max`
+    bytes of keys and values are in no row group, all of them become row groups."""
 
-    def __init__(self, partitions: Collection[KafkaPartition]) -> None:
+    def __init__(self, partitions: Collection[KafkaPartition], bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held = {partition: _Held() for partition in partitions}
+        self._bytes_max = min(bytes_max, HELD_BYTES_MAX)
 
     def add(self, batch: Sequence[Any]) -> Iterator[RowGroup]:
         """Add messages. Returns the row groups that are full."""
         for partition, found in self._by_partition(batch):
             yield from self._full(partition, found)
-        if sum(held.size_bytes for held in self._held.values()) >= HELD_BYTES_MAX:
+        if sum(held.size_bytes for held in self._held.values()) >= self._bytes_max:
             yield from self.rest()
 
     def rest(self) -> Iterator[RowGroup]:

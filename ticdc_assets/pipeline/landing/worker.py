@@ -86,7 +86,7 @@ def _landed_alone(task: LandingTask, wanted: OffsetRange, io: FileIO, names: Ite
 
 def _landed(task: LandingTask, ranges: Sequence[OffsetRange], io: FileIO, names: Iterator[int]) -> list[LandedRange]:
     writers = {wanted.partition: _RangeWriter(io, task, names) for wanted in ranges}
-    groups, left = RowGroups(writers), task.bytes_max
+    groups, left = RowGroups(writers, task.bytes_max), task.bytes_max
     with KafkaClient(task.source) as client:
         for batch in client.batches(ranges):
             full = list(_up_to(groups.add(batch), left))

@@ -38,6 +38,18 @@ def test_a_run_lands_little_more_than_its_bound_of_bytes(kafka, topic, tmp_path,
     assert landed(lake) == {0: list(range(90))}
 
 
+def test_partitions_that_are_read_together_keep_to_the_bound_of_bytes(kafka, topic, tmp_path):
+    kafka.make_topic(topic, 12)
+    kafka.send([{**m, "value": b"x" * 100} for m in numbered(topic, *[10] * 12)])
+    lake = lake_of(tmp_path, kafka, [topic], max_bytes=4000)
+    counts = []
+    while unlanded_offsets(lake):
+        counts.append(land(lake, LocalWorkers()).messages)
+
+    assert max(counts) <= 50  # 40 have 4,000 bytes, and a partition is written whole
+    assert landed(lake) == {partition: list(range(10)) for partition in range(12)}
+
+
 def test_offsets_without_messages_do_not_keep_a_landing_from_its_end(kafka, topic, tmp_path):
     kafka.make_topic(topic)
     kafka.send_in_transactions(numbered(topic, 5), numbered(topic, 3, first=5))
