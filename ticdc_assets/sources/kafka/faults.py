@@ -57,6 +57,7 @@ _ADVICE: Final = "Check source.kafka.brokers and that the brokers can be reached
 _TLS_ALERT: Final = "SSL alert number"
 _TLS_REFUSED: Final = re.compile(r"SSL[ _]handshake|SSL connection closed", re.IGNORECASE)
 _ADVICE_TLS: Final = "Check source.kafka.security.protocol, and that the brokers run. Nothing is lost."
+_CLOSED: Final = re.compile(r"Broken pipe|reset by peer|Disconnected|closed by peer")
 _ADDRESS: Final = re.compile(r"^[^ ]*(?:\d+|bootstrap): ")
 
 
@@ -112,8 +113,12 @@ def _says(error: KafkaError) -> int:
 
 def _todo(cause: KafkaError) -> str:
     # librdkafka reports a failed handshake of TLS as any lost connection, in a text that depends on who closes first.
-    is_tls = cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED.search(cause.str()) is not None
-    return _ADVICE_TLS if is_tls else _ADVICE_BY_CODE.get(_code(cause), _ADVICE)
+    if cause.code() == KafkaError._TRANSPORT and _TLS_REFUSED.search(cause.str()):
+        return _ADVICE_TLS
+    # A connection that the broker closes is reported as all brokers that are down, or as the request that failed.
+    if cause.code() == KafkaError._TRANSPORT and _CLOSED.search(cause.str()):
+        return _ADVICE_BY_CODE[KafkaError._ALL_BROKERS_DOWN]
+    return _ADVICE_BY_CODE.get(_code(cause), _ADVICE)
 
 
 def _code(error: KafkaError) -> int:

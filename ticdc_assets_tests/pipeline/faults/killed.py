@@ -52,6 +52,7 @@ def is_cancelled(config: Path, by: signal.Signals, after_seconds: float) -> bool
 
 
 _CANCELLED = 130
+_CANCELLING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Cancelled(BaseException):
@@ -62,15 +63,17 @@ def _cancellable(path: Path, begun: Event) -> None:
     def cancel(number: int, frame: FrameType | None) -> None:
         raise Cancelled
 
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in _CANCELLING:
         signal.signal(each, cancel)
     begun.set()
     try:
         _whole_run(path, False)
     except BaseException as error:
-        if any(isinstance(cause, Cancelled) for cause in _chain(error)):
-            os._exit(_CANCELLED)
+        if any(isinstance(cause, Cancelled) or Cancelled.__name__ in str(cause) for cause in _chain(error)):
+            os._exit(_CANCELLED)  # a library in native code may raise an error of its own that names the cause
         raise
+    for each in _CANCELLING:
+        signal.signal(each, signal.SIG_IGN)  # it would be raised in the end of the process
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

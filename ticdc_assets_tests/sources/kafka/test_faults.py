@@ -139,6 +139,24 @@ def test_each_text_of_a_handshake_that_fails_leads_to_the_security_protocol(text
     assert "Check source.kafka.security.protocol" in str(fault_of(error, "Kafka at b", "the cluster's topics", causes))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Send failed: Broken pipe (after 0ms in state UP)",
+        "Receive failed: Connection reset by peer (after 1ms in state APIVERSION_QUERY)",
+        "Disconnected: connection closed by peer: receive 0 after POLLIN (after 0ms in state UP)",
+    ],
+)
+def test_each_text_of_a_connection_that_the_broker_closes_leads_to_the_security_settings(text):
+    causes = Causes()
+    causes.add(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    causes.add(KafkaError(KafkaError._TRANSPORT, text))
+    error = KafkaException(KafkaError(KafkaError._TRANSPORT, "Failed to get metadata"))
+
+    found = str(fault_of(error, "Kafka at b", "the cluster's topics", causes))
+    assert "source.kafka.security: a broker that asks for TLS or a login closes other connections" in found
+
+
 def test_the_error_that_says_why_a_connection_failed_is_shown_before_the_count_of_lost_brokers():
     causes = Causes()
     for error in (
