@@ -72,9 +72,8 @@ def _configure(folder: Path, port: int) -> None:
         "metastore.warehouse.dir": f"{folder}/hive",
         "metastore.thrift.port": port,
         "metastore.expression.proxy": f"{_CLASSES}.DefaultPartitionExpressionProxy",
-        # Of a lock too, which a killed run leaves. pyiceberg waits 14 s for a lock.
-        "metastore.txn.timeout": "5s",
-        "metastore.timedout.txn.reaper.interval": "1s",
+        "metastore.txn.timeout": "10s",  # of a lock too, which a killed run leaves
+        "metastore.timedout.txn.reaper.interval": "3s",
         "metastore.task.threads.always": f"{_CLASSES}.events.EventCleanerTask",
     }
     lines = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()]
