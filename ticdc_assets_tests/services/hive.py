@@ -74,7 +74,8 @@ def _configure(folder: Path, port: int) -> None:
         "metastore.expression.proxy": f"{_CLASSES}.DefaultPartitionExpressionProxy",
         "metastore.txn.timeout": "10s",  # of a lock too, which a killed run leaves
         "metastore.timedout.txn.reaper.interval": "3s",
-        "metastore.task.threads.always": f"{_CLASSES}.events.EventCleanerTask",
+        # The second removes locks whose time is over; it does not run by default.
+        "metastore.task.threads.always": f"{_CLASSES}.events.EventCleanerTask,{_CLASSES}.txn.AcidHouseKeeperService",
     }
     lines = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()]
     (folder / "metastore-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
