@@ -71,7 +71,7 @@ def land_ranges(task: LandingTask) -> list[LandedRange]:
     """Write the messages of a task. Raises SourceError where the cluster cannot be read."""
     io, names = load_file_io(dict(task.io_properties), location=task.data_uri), count()
     if len(task.wanted) > 1:
-        with suppress(TopicError):  # which one of the topics has may not be known
+        with suppress(TopicError):  # the error may not say which of the topics has the fault
             return _landed(task, task.wanted, io, names)
     return [_landed_alone(task, wanted, io, names) for wanted in task.wanted]
 
