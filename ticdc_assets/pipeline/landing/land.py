@@ -22,6 +22,7 @@ from ticdc_assets.pipeline.landing.plan import (
     ranges_of_tasks,
     taken,
 )
+from ticdc_assets.pipeline.landing.records import row_group_bytes
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
@@ -227,6 +228,7 @@ def _tasks(reading: _Reading, chosen: Sequence[OffsetRange], bytes_left: int, nu
             source=reading.source,
             wanted=ranges,
             bytes_max=bytes_max,
+            row_group_bytes=row_group_bytes(len(chosen)),
             protocol=str(lake.changefeed.sink.protocol),
             options=options,
             schema=schema,

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.names import control_namespace
 from ticdc_assets.pipeline.landing.message_order import MessageOrder, Owners, order_of
-from ticdc_assets.pipeline.landing.segment_rows import BODIES, SIZE, SegmentRows, milliseconds
+from ticdc_assets.pipeline.landing.segment_rows import BODIES, SegmentRows, milliseconds
 from ticdc_assets.protocols.limits import BATCH_BYTES
 from ticdc_assets.sources import message_block
 from ticdc_assets.sources.capture import START, MessagePosition
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from ticdc_assets.sources.message_log import LogPart, Suffice, UnreadOffsets
     from ticdc_assets.tables.landings import LandedSegment, Landing
 
+OPEN_FILES_MAX: Final = 128
+"""How many files a reader keeps open at once; many systems allow a process 1,024 or 256."""
 _COLUMNS: Final = ["offset", "timestamp"]
 _HEADS: Final = ["kind", "schema", "table", "commit_ts"]
 _LATER_HEADS: Final = ["min_commit_ts", "schema_version"]
@@ -162,33 +163,30 @@ class _Commit:
 
     def readers(self, rows: Ints, columns: list[str]) -> list[SegmentRows]:
         """A reader of each segment, from this row of it on."""
+        reopens = len(self.segments) > OPEN_FILES_MAX
         return [
-            SegmentRows(self.io, segment, int(row), columns) for segment, row in zip(self.segments, rows, strict=True)
+            SegmentRows(self.io, segment, int(row), columns, reopens=reopens)
+            for segment, row in zip(self.segments, rows, strict=True)
         ]
 
 
 def _blocks(commit: _Commit, first: int) -> Iterator[MessageBlock]:
     """The messages of a commit in order, from the row `first`."""
     for order, rows in _read(commit, first, [*_COLUMNS, *BODIES]):
-        key, value = (pc.binary_length(rows[name]).fill_null(0).to_numpy() for name in BODIES)
-        for begin, end in _cuts(np.asarray(key, np.int64) + value):
-            part = rows.slice(begin, end - begin)
-            yield _block(commit, order.part(begin, end), part, Bodies.of(*_bodies_of(part)))
+        yield _block(commit, order, rows, Bodies.of(*_bodies_of(rows)))
 
 
 def _headed_blocks(commit: _Commit, first: int, suffice: Suffice, with_keys: bool) -> Iterator[MessageBlock]:
     """The same with heads, where they suffice. The bodies of such a block, but for its keys `with_keys`, are read when
     they are needed."""
     bodies = _BodiesInOrder(commit)
-    for order, rows in _read(commit, first, [*_COLUMNS, *_HEADS, *_LATER_HEADS, *BODIES[:with_keys], SIZE]):
-        for begin, end in _cuts(np.asarray(rows[SIZE].to_numpy(), np.int64)):
-            own, part = order.part(begin, end), rows.slice(begin, end - begin)
-            keys = part["key"].combine_chunks().cast(pa.binary()) if with_keys else None
-            heads = MessageHeads(*(_column(part, name) for name in (*_HEADS, *_LATER_HEADS)))
-            if suffice(heads):
-                yield _block(commit, own, part, Bodies(partial(_late_bodies, commit, own), keys), heads)
-            else:
-                yield _block(commit, own, part, bodies.of(own))
+    for order, rows in _read(commit, first, [*_COLUMNS, *_HEADS, *_LATER_HEADS, *BODIES[:with_keys]]):
+        keys = rows["key"].combine_chunks().cast(pa.binary()) if with_keys else None
+        heads = MessageHeads(*(_column(rows, name) for name in (*_HEADS, *_LATER_HEADS)))
+        if suffice(heads):
+            yield _block(commit, order, rows, Bodies(partial(_late_bodies, commit, order), keys), heads)
+        else:
+            yield _block(commit, order, rows, bodies.of(order))
 
 
 def _column(rows: pa.Table, name: str) -> pa.Array | None:
@@ -223,14 +221,25 @@ def _bodies_of(rows: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 def _read(commit: _Commit, first: int, columns: list[str]) -> Iterator[tuple[MessageOrder, pa.Table]]:
-    """Some thousand messages at once, with these columns."""
+    """Messages with these columns: at once some thousand, or as many as have about `BATCH_BYTES` of bodies."""
     order = commit.order(first)
     readers = commit.readers(order.before, columns)
     while len(order):
-        size = min(len(order), message_block.BLOCK_MESSAGES)
+        ends = np.cumsum(_sizes(readers, order.owners[: message_block.BLOCK_MESSAGES]))
+        size = max(1, int(np.searchsorted(ends, BATCH_BYTES, "right")))
         found = order.part(0, size)
         yield found, _rows(readers, found.owners)
         order = order.part(size, len(order))
+
+
+def _sizes(readers: Sequence[SegmentRows], owners: Owners) -> Ints:
+    """The bytes of the bodies of the next messages, one for each entry of `owners`."""
+    counts = np.bincount(owners)
+    sizes = np.empty(len(owners), np.int64)
+    sizes[np.argsort(owners, kind="stable")] = np.concatenate(
+        [readers[int(number)].sizes(int(counts[number])) for number in np.flatnonzero(counts)]
+    )
+    return sizes
 
 
 def _block(
@@ -249,13 +258,6 @@ def _block(
         np.arange(order.at, order.at + len(rows)),
         heads,
     )
-
-
-def _cuts(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of messages of these sizes, each of a bounded size."""
-    parts = np.cumsum(sizes) // BATCH_BYTES
-    bounds = [0, *(int(cut) + 1 for cut in np.flatnonzero(np.diff(parts))), len(sizes)]
-    return pairwise(bounds)
 
 
 def _rows(readers: Sequence[SegmentRows], owners: Owners) -> pa.Table:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TASK_OFFSETS_MIN: Final = 20_000
 """With fewer offsets, starting a task and connecting take longer than reading."""
+TASK_RANGES_MAX: Final = 128
+"""A task has an open file for each range; many systems allow a process 1,024 or 256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def taken(ranges: Sequence[OffsetRange], messages_max: int) -> list[OffsetRange]
 
 def ranges_of_tasks(ranges: Sequence[OffsetRange], tasks: int) -> Iterator[tuple[OffsetRange, ...]]:
     """The offsets of each of about `tasks` tasks: long ranges are cut, and short ones are read together. No range is
-    empty, a task has one range of a partition, and the ranges of a partition come in order."""
+    empty, a task has one range of a partition and at most `TASK_RANGES_MAX`, and those of a partition come in order."""
     total = sum(len(wanted) for wanted in ranges)
     step = max(TASK_OFFSETS_MIN, -(-total // tasks))
     short: list[OffsetRange] = []
@@ -124,7 +126,7 @@ def ranges_of_tasks(ranges: Sequence[OffsetRange], tasks: int) -> Iterator[tuple
                 short.append(cut)
     group: list[OffsetRange] = []
     for cut in short:
-        if sum(map(len, group)) + len(cut) > TASK_OFFSETS_MIN:
+        if sum(map(len, group)) + len(cut) > TASK_OFFSETS_MIN or len(group) == TASK_RANGES_MAX:
             yield tuple(group)
             group = []
         group.append(cut)

@@ -18,7 +18,11 @@ Ints = npt.NDArray[np.int64]
 
 ROW_GROUP_MESSAGES: Final = 4096
 ROW_GROUP_BYTES: Final = 4 << 20
-"""A row group ends with the message that reaches either limit; a reader holds one row group of each partition."""
+"""A row group ends with the message that reaches either limit."""
+_ROW_GROUP_BYTES_LEAST: Final = 128 << 10
+"""Smaller row groups would take several times as long to write and to read."""
+_READ_BYTES: Final = 64 << 20
+"""A reader holds a row group of each partition: these bytes, where row groups have not the least size."""
 HELD_BYTES_MAX: Final = 64 << 20
 """The bytes of messages of all partitions that a task holds at most until it writes them."""
 _TIMESTAMP_MS_END: Final = 253_402_300_800_000
@@ -83,12 +87,18 @@ RowGroup = tuple[PartitionRecords, int]
 """Messages of a partition, and the bytes of their keys and values."""
 
 
-class RowGroups:
-    """Gathers messages of partitions into row groups, each of one partition, in order of offsets. Once `bytes_max`
-    bytes of keys and values are in no row group, all of them become row groups."""
+def row_group_bytes(partitions: int) -> int:
+    """The bytes of a row group where a landing has messages of so many partitions."""
+    return max(_ROW_GROUP_BYTES_LEAST, min(ROW_GROUP_BYTES, _READ_BYTES // max(1, partitions)))
 
-    def __init__(self, partitions: Collection[KafkaPartition], bytes_max: int = HELD_BYTES_MAX) -> None:
+
+class RowGroups:
+    """Gathers messages of partitions into row groups of about `group_bytes`, each of one partition, in order of
+    offsets. Once `bytes_max` bytes of keys and values are in no row group, all of them become row groups."""
+
+    def __init__(self, partitions: Collection[KafkaPartition], group_bytes: int, bytes_max: int) -> None:
         self._held = {partition: _Held() for partition in partitions}
+        self._group_bytes = group_bytes
         self._bytes_max = min(bytes_max, HELD_BYTES_MAX)
 
     def add(self, batch: Sequence[Any]) -> Iterator[RowGroup]:
@@ -119,12 +129,12 @@ class RowGroups:
         begin = 0
         while begin < len(batch):
             before = int(ends[begin - 1]) if begin else 0
-            full = int(np.searchsorted(ends, ROW_GROUP_BYTES - held.size_bytes + before)) + 1
+            full = int(np.searchsorted(ends, self._group_bytes - held.size_bytes + before)) + 1
             end = min(len(batch), full, begin + ROW_GROUP_MESSAGES - len(held.messages))
             held.messages += batch[begin:end]
             held.size_bytes += int(ends[end - 1]) - before
             begin = end
-            if len(held.messages) == ROW_GROUP_MESSAGES or held.size_bytes >= ROW_GROUP_BYTES:
+            if len(held.messages) == ROW_GROUP_MESSAGES or held.size_bytes >= self._group_bytes:
                 yield PartitionRecords.of(partition, held.messages), held.size_bytes
                 held = self._held[partition] = _Held()
 

@@ -1,57 +1,64 @@
-"""Reads columns of landed messages from the files of a partition."""
+"""Reads columns of landed messages from the files of a partition, one row group at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import PurePosixPath
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
-from ticdc_assets.errors import SourceError
+from ticdc_assets.pipeline.landing.message_file import MessageFile
 from ticdc_assets.sources.message_block import Ints
 
 if TYPE_CHECKING:
-    from ticdc_assets.tables.landings import LandedSegment, SegmentFile
+    from ticdc_assets.tables.landings import LandedSegment
 
 BODIES: Final = ["key", "value"]
-SIZE: Final = "size"
-"""The mean size of the bodies in a row group, for each of its messages."""
 
 
 class SegmentRows:
     """These columns of the rows of a segment, read in order from the row `first`. It opens no file before the first row
-    is taken.
+    is asked for, and reads no row group before one of its rows is taken. With `reopens`, no file stays open.
 
     Raises:
         SourceError: a file cannot be read.
     """
 
-    def __init__(self, io: FileIO, segment: LandedSegment, first: int, columns: list[str]) -> None:
-        self._groups = _row_groups(io, segment.files, first, columns)
+    def __init__(
+        self, io: FileIO, segment: LandedSegment, first: int, columns: list[str], *, reopens: bool = False
+    ) -> None:
+        self._columns = columns
+        self._groups = _row_groups(_files(io, segment, first, reopens=reopens))
+        self._unread: deque[_RowGroup] = deque()
         self._held: list[pa.Table] = []
+        self._held_sizes = np.empty(0, np.int64)
+
+    def sizes(self, count: int) -> Ints:
+        """The bytes of the bodies of the next rows: for each row, the mean of its row group."""
+        while len(self._held_sizes) < count:
+            group = next(self._groups)
+            self._unread.append(group)
+            self._held_sizes = np.append(self._held_sizes, np.full(len(group), group.mean_bytes))
+        return self._held_sizes[:count]
 
     def take(self, count: int) -> pa.Table:
         """The next rows."""
+        self.sizes(count)
         found = self._held
         while sum(map(len, found)) < count:
-            found.append(next(self._groups))
+            found.append(self._unread.popleft().read(self._columns))
         rows = pa.concat_tables(found)
-        self._held = [rows.slice(count)]
+        self._held, self._held_sizes = [rows.slice(count)], self._held_sizes[count:]
         return rows.slice(0, count)
 
 
 def times_ms(io: FileIO, segment: LandedSegment) -> Ints:
     """The timestamps of all rows of a segment. Raises SourceError where a file cannot be read."""
-    found = []
-    for file in segment.files:
-        with _opened(io, file) as parquet:
-            found.append(milliseconds(parquet.read(columns=["timestamp"], use_threads=False)))
-    return np.concatenate(found)
+    return np.concatenate([milliseconds(MessageFile(io, file).read(["timestamp"])) for file in segment.files])
 
 
 def milliseconds(rows: pa.Table) -> Ints:
@@ -60,41 +67,37 @@ def milliseconds(rows: pa.Table) -> Ints:
     return np.asarray(times.to_numpy(), np.int64) // 1000
 
 
-def _row_groups(io: FileIO, files: Sequence[SegmentFile], first: int, columns: list[str]) -> Iterator[pa.Table]:
-    """These columns of the files, one row group at a time, without the first rows."""
-    for file in files:
-        if first >= file.rows:
-            first -= file.rows
-            continue
-        with _opened(io, file) as parquet:
-            for number in range(parquet.num_row_groups):
-                rows = parquet.metadata.row_group(number).num_rows
-                if first < rows:
-                    yield _row_group(parquet, number, columns).slice(first)
-                first = max(0, first - rows)
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
+    """A row group of a file without its first rows."""
+
+    file: MessageFile
+    number: int
+    first: int = 0
+
+    def __len__(self) -> int:
+        return self.file.row_count(self.number) - self.first
+
+    @property
+    def mean_bytes(self) -> int:
+        return self.file.mean_bytes(self.number, BODIES)
+
+    def read(self, columns: list[str]) -> pa.Table:
+        return self.file.read_row_group(self.number, columns).slice(self.first)
 
 
-@contextmanager
-def _opened(io: FileIO, file: SegmentFile) -> Iterator[pq.ParquetFile]:
-    try:
-        with io.new_input(file.uri).open() as stream:
-            yield pq.ParquetFile(stream)
-    except OSError as error:
-        name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
-        advice = "Restore it: it has messages that Kafka may no longer have."
-        raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None
+def _files(io: FileIO, segment: LandedSegment, first: int, *, reopens: bool) -> Iterator[tuple[MessageFile, int]]:
+    """The files of a segment from a row on, each with the first row to read."""
+    for file in segment.files:
+        if first < file.rows:
+            yield MessageFile(io, file, reopens=reopens), first
+        first = max(0, first - file.rows)
 
 
-def _row_group(file: pq.ParquetFile, number: int, columns: list[str]) -> pa.Table:
-    """These columns of a row group, among which may be the size."""
-    rows = file.read_row_group(number, columns=[name for name in columns if name != SIZE])
-    if SIZE not in columns:
-        return rows
-    group = file.metadata.row_group(number)
-    sizes = (
-        group.column(i).total_uncompressed_size
-        for i in range(group.num_columns)
-        if group.column(i).path_in_schema in BODIES
-    )
-    mean = sum(sizes) // max(1, len(rows))
-    return rows.append_column(SIZE, pa.array(np.full(len(rows), mean)))
+def _row_groups(files: Iterable[tuple[MessageFile, int]]) -> Iterator[_RowGroup]:
+    for file, first in files:
+        for number in range(file.row_groups):
+            group = _RowGroup(file, number)
+            if first < len(group):
+                yield replace(group, first=first)
+            first = max(0, first - len(group))

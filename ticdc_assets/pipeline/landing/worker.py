@@ -36,14 +36,15 @@ _REPEATED_COLUMNS: Final = ["topic", "partition", "kind", "schema", "table", "sc
 
 @dataclass(frozen=True, slots=True)
 class LandingTask:
-    """Ranges of offsets of different partitions, to write below `data_uri` as files of a schema. They end early after
-    `bytes_max` bytes of keys and values."""
+    """Ranges of offsets of different partitions, to write below `data_uri` as files of a schema, in row groups of about
+    `row_group_bytes`. They end early after `bytes_max` bytes of keys and values."""
 
     run_id: str
     number: int
     source: KafkaSource
     wanted: tuple[OffsetRange, ...]
     bytes_max: int
+    row_group_bytes: int
     protocol: str
     options: Any = field(repr=False)
     schema: pa.Schema
@@ -86,7 +87,7 @@ def _landed_alone(task: LandingTask, wanted: OffsetRange, io: FileIO, names: Ite
 
 def _landed(task: LandingTask, ranges: Sequence[OffsetRange], io: FileIO, names: Iterator[int]) -> list[LandedRange]:
     writers = {wanted.partition: _RangeWriter(io, task, names) for wanted in ranges}
-    groups, left = RowGroups(writers, task.bytes_max), task.bytes_max
+    groups, left = RowGroups(writers, task.row_group_bytes, task.bytes_max), task.bytes_max
     with KafkaClient(task.source) as client:
         for batch in client.batches(ranges):
             full = list(_up_to(groups.add(batch), left))

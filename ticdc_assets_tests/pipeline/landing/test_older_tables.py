@@ -47,6 +47,7 @@ def landed_before(lake: Lake, table: Table, kafka: KafkaServer, topic: str, part
             source=lake.changefeed.source,  # type: ignore[arg-type]
             wanted=(OffsetRange(KafkaPartition(topic, number), 0, end),),
             bytes_max=1 << 30,
+            row_group_bytes=1 << 20,
             protocol=str(lake.changefeed.sink.protocol),
             options=options_of(lake.changefeed),
             schema=messages_table.file_schema(table),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.pipeline.landing.plan import TASK_OFFSETS_MIN, PendingOffsets, ranges_of_tasks, taken
+from ticdc_assets.pipeline.landing.plan import (
+    TASK_OFFSETS_MIN,
+    TASK_RANGES_MAX,
+    PendingOffsets,
+    ranges_of_tasks,
+    taken,
+)
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 
 A, B, C = (KafkaPartition("feed", number) for number in range(3))
@@ -55,3 +61,11 @@ def test_short_ranges_are_read_together_after_the_long_pieces_of_their_partition
         (OffsetRange(A, TASK_OFFSETS_MIN, TASK_OFFSETS_MIN + half), OffsetRange(B, 5, 5 + half)),
         (OffsetRange(C, 0, 1),),
     ]
+
+
+def test_a_task_reads_no_more_ranges_than_it_may_have_files_open():
+    ranges = [OffsetRange(KafkaPartition("feed", number), 0, 1) for number in range(2 * TASK_RANGES_MAX + 1)]
+    found = list(ranges_of_tasks(ranges, 8))
+
+    assert [len(task) for task in found] == [TASK_RANGES_MAX, TASK_RANGES_MAX, 1]
+    assert [wanted for task in found for wanted in task] == ranges

@@ -1,0 +1,74 @@
+"""One Parquet file of landed messages, read by row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+
+from ticdc_assets.errors import SourceError
+
+if TYPE_CHECKING:
+    from ticdc_assets.tables.landings import SegmentFile
+
+
+class MessageFile:
+    """A data file of `messages`. It stays open as long as it is referred to; with `reopens`, it is open only while it
+    is read, so that a process can read more files at once than it may have open.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+
+    def __init__(self, io: FileIO, of: SegmentFile, *, reopens: bool = False) -> None:
+        self._io = io
+        self._of = of
+        with _named_in_errors(of):
+            parquet = self._open()
+        self._metadata = parquet.metadata
+        self._parquet = None if reopens else parquet
+
+    @property
+    def row_groups(self) -> int:
+        """The number of row groups."""
+        return int(self._metadata.num_row_groups)
+
+    def row_count(self, row_group: int) -> int:
+        """The number of rows of a row group."""
+        return int(self._metadata.row_group(row_group).num_rows)
+
+    def mean_bytes(self, row_group: int, columns: list[str]) -> int:
+        """The mean size of these columns of a row, not compressed."""
+        group = self._metadata.row_group(row_group)
+        found = map(group.column, range(group.num_columns))
+        size_bytes = sum(of.total_uncompressed_size for of in found if of.path_in_schema in columns)
+        return int(size_bytes // max(1, group.num_rows))
+
+    def read_row_group(self, row_group: int, columns: list[str]) -> pa.Table:
+        """These columns of a row group."""
+        with _named_in_errors(self._of):
+            return (self._parquet or self._open()).read_row_group(row_group, columns=columns)
+
+    def read(self, columns: list[str]) -> pa.Table:
+        """These columns of all rows."""
+        with _named_in_errors(self._of):
+            return (self._parquet or self._open()).read(columns=columns, use_threads=False)
+
+    def _open(self) -> pq.ParquetFile:
+        # Nothing else refers to the stream, so it is closed with the last reference to what is returned.
+        return pq.ParquetFile(self._io.new_input(self._of.uri).open())
+
+
+@contextmanager
+def _named_in_errors(file: SegmentFile) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
+        advice = "Restore it: it has messages that Kafka may no longer have."
+        raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None
