@@ -42,9 +42,10 @@ _CONF: Final[dict[str, str]] = {
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.GLIBC_TUNABLES": ":".join(
         (
-            f"glibc.malloc.mmap_threshold={16 << 20}",
+            f"glibc.malloc.mmap_threshold={4 << 20}",
             f"glibc.malloc.trim_threshold={64 << 20}",
             "glibc.malloc.hugetlb=1",
+            "glibc.malloc.arena_max=2",
         )
     ),
     "spark.log.structuredLogging.enabled": "false",

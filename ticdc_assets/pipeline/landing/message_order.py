@@ -41,8 +41,11 @@ class MessageOrder:
 def order_of(io: FileIO, segments: Sequence[LandedSegment]) -> MessageOrder:
     """The order of all messages of a commit. Raises SourceError where a file cannot be read."""
     numbers = np.arange(len(segments), dtype=np.min_scalar_type(len(segments)))
-    owners = np.repeat(numbers, [segment.rows for segment in segments])
+    rows = [segment.rows for segment in segments]
+    owners = np.repeat(numbers, rows)
     if len(segments) > 1:
-        times = [np.maximum.accumulate(times_ms(io, segment)) for segment in segments]
-        owners = owners[np.argsort(np.concatenate(times), kind="stable")]
+        times = np.empty(sum(rows), np.int64)
+        for segment, end in zip(segments, np.cumsum(rows).tolist(), strict=True):
+            np.maximum.accumulate(times_ms(io, segment), out=times[end - segment.rows : end])
+        owners = owners[np.argsort(times, kind="stable")]
     return MessageOrder(0, owners, np.zeros(len(segments), np.int64))

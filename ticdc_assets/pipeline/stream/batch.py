@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import SourceName, SourceTable
     from ticdc_assets.tables.progress import Files
 
-STRETCH_BATCHES_MAX: Final = 8
+STRETCH_BATCHES_MAX: Final = 5
 """Rows of a task are held in memory until it is sorted; a batch has at most about 8 MiB."""
 
 
