@@ -14,6 +14,7 @@ from ticdc_assets.errors import TopicError
 
 if TYPE_CHECKING:
     from ticdc_assets.config import KafkaSource
+    from ticdc_assets.sources.capture import Message
     from ticdc_assets.sources.kafka.client import KafkaClient
     from ticdc_assets.sources.kafka.ranges import OffsetRange
 
@@ -40,7 +41,7 @@ class LandingBudget:
         if sum(map(len, ranges)) < SAMPLED_FROM_OFFSETS:
             return whole
         try:
-            sizes = [record.size_bytes for record in client.records_of_all(ranges, each_max=_SAMPLE_MESSAGES)]
+            sizes = [_size_bytes(message) for message in client.messages_of_all(ranges, each_max=_SAMPLE_MESSAGES)]
         except TopicError:
             return whole  # the task that reads the topic reports its fault
         return replace(whole, bytes_per_offset=sum(sizes) / len(sizes)) if sizes else whole
@@ -65,3 +66,8 @@ class LandingBudget:
             bytes_left=max(0, self.bytes_left - size_bytes),
             bytes_per_offset=size_bytes / offsets or self.bytes_per_offset,
         )
+
+
+def _size_bytes(message: Message) -> int:
+    """The bytes of key and value."""
+    return len(message.key or b"") + len(message.value or b"")

@@ -79,7 +79,7 @@ def _unlanded(held: Mapping[KafkaPartition, Offsets], landed: LandedOffsets) -> 
 
 def _oldest(client: KafkaClient, unlanded: Sequence[OffsetRange]) -> dict[KafkaPartition, int]:
     """The timestamp of the first message of each range; without ranges that have none."""
-    messages = (record.message for record in client.records_of_all(unlanded, each_max=1))
+    messages = client.messages_of_all(unlanded, each_max=1)
     return {_partition(message): message.ts_ms for message in messages if message.ts_ms >= 0}
 
 
@@ -95,8 +95,8 @@ def _watermarks(client: KafkaClient, lake: Lake, held: Mapping[KafkaPartition, O
             if partition not in found
         ]
         last: dict[KafkaPartition, list[Message]] = {}
-        for record in client.records_of_all(ranges):
-            last.setdefault(_partition(record.message), []).append(record.message)
+        for message in client.messages_of_all(ranges):
+            last.setdefault(_partition(message), []).append(message)
         for partition, messages in last.items():
             watermark = _newest_watermark(protocol, options, messages)
             if watermark is not None:

@@ -67,8 +67,15 @@ class PartitionRecords:
         return np.asarray((self.times_ms >= 0) & (self.times_ms < _TIMESTAMP_MS_END))
 
     def headers(self, of_type: pa.DataType) -> pa.Array:
-        """The headers of each message, null where it has none."""
-        headers = list(map(_HEADERS, self.found))
+        """The headers of each message; null where it has none, or where the name of one is not UTF-8."""
+        headers: list[Any] = []
+        left = map(_HEADERS, self.found)
+        while len(headers) < len(self.found):
+            try:
+                headers.extend(left)  # where it fails, the headers before are in the list
+            except (SystemError, UnicodeDecodeError):
+                # The library cannot name such a header. It must not be asked again: it would return a damaged list.
+                headers.append(None)
         if not any(headers):
             return pa.nulls(len(headers), of_type)
         return pa.array(

@@ -22,7 +22,6 @@ from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.faults import Causes, fault_of
 from ticdc_assets.sources.kafka.offsets import OffsetRequests
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, Offsets
-from ticdc_assets.sources.kafka.record import KafkaRecord, record_of
 from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S, Requests, passes
 
 IDS_TIMEOUT_S: Final = 20.0
@@ -187,18 +186,12 @@ class KafkaClient:
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def messages(self, wanted: OffsetRange) -> Iterator[Message]:
-        """The messages of the range, in order of offsets; see `records`."""
-        for record in self.records(wanted):
-            yield record.message
-
-    def records(self, wanted: OffsetRange) -> Iterator[KafkaRecord]:
-        """The messages of the range with their headers, in order of offsets.
+        """The messages of the range, in order of offsets.
 
         Reading stops when the reader's position reaches the end of the range. The last offset may have no message,
         since compaction and transactions leave gaps.
         """
-        for found in self.batches([wanted]):
-            yield from map(record_of, found)
+        return self.messages_of_all([wanted])
 
     def batches(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[list[Any]]:
         """The messages of ranges of different partitions at once, of each partition in order of offsets. They are
@@ -216,10 +209,10 @@ class KafkaClient:
             what = f"messages of {first.partition} and of {len(left) - 1} more"
         yield from self._read(left, what, each_max)
 
-    def records_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[KafkaRecord]:
-        """The messages of `batches` with their headers."""
+    def messages_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[Message]:
+        """The messages of `batches`."""
         for found in self.batches(ranges, each_max):
-            yield from map(record_of, found)
+            yield from map(_message_of, found)
 
     def _read(self, ranges: Sequence[OffsetRange], what: str, each_max: int | None) -> Iterator[list[Any]]:
         with self._faults(what):
@@ -310,6 +303,12 @@ class KafkaClient:
         except KafkaException as error:
             self._causes.gather(self._consumer)
             raise fault_of(error, self._where, what, self._causes) from None
+
+
+def _message_of(found: Any) -> Message:
+    """The message of one of librdkafka's objects."""
+    _, ts_ms = found.timestamp()
+    return Message(found.topic(), found.partition(), found.offset(), found.key(), found.value(), ts_ms)
 
 
 def _are_before(batch: list[Any], end: int) -> bool:

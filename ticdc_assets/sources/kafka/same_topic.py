@@ -78,7 +78,7 @@ def _last_messages(
 
 def _messages(client: KafkaClient, ranges: Sequence[OffsetRange]) -> dict[KafkaPartition, Message]:
     """The messages of ranges of one offset; none where compaction has removed it."""
-    messages = (record.message for record in client.records_of_all(ranges))
+    messages = client.messages_of_all(ranges)
     return {KafkaPartition(message.topic, message.partition): message for message in messages}
 
 

@@ -10,14 +10,10 @@ import pytest
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.budget import SAMPLED_FROM_OFFSETS, LandingBudget
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 
 SOURCE = KafkaSource(("broker:9092",), ("t",), messages_max=50_000, bytes_max=1_000_000)
-
-
-@dataclass
-class Record:
-    size_bytes: int
 
 
 @dataclass
@@ -26,10 +22,10 @@ class Samples:
 
     sizes: Sequence[int] | None
 
-    def records_of_all(self, _ranges: Sequence[OffsetRange], *, each_max: int) -> list[Record]:
+    def messages_of_all(self, _ranges: Sequence[OffsetRange], *, each_max: int) -> list[Message]:
         if self.sizes is None:
             raise TopicError("t[0]", "offset 0", "none", "Look.")
-        return [Record(size) for size in self.sizes[:each_max]]
+        return [Message("t", 0, 0, b"k", bytes(size - 1), 0) for size in self.sizes[:each_max]]
 
 
 def budget(sizes: Sequence[int] | None, *lengths: int) -> LandingBudget:

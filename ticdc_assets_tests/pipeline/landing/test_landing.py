@@ -13,6 +13,7 @@ from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import plan, records
+from ticdc_assets.pipeline.landing.lag import lag_of_topics
 from ticdc_assets.pipeline.landing.land import LandingReport, land, unlanded_offsets
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -20,6 +21,7 @@ from ticdc_assets.sources.message_log import LogPart, placed_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets_tests.pipeline.landing.topics import DAY_MS, T0, lake_of, landed, numbered, snapshots
+from ticdc_assets_tests.services.raw_headers import send_with_header
 
 pytestmark = pytest.mark.services
 
@@ -131,6 +133,24 @@ def test_a_message_is_landed_with_all_that_kafka_has_of_it(kafka, topic, tmp_pat
     assert [int(r["timestamp"].timestamp() * 1000) for r in rows] == [T0 + 1, T0 + DAY_MS]
     assert [field.name for field in table.spec().fields] == ["timestamp_day", "topic"]
     assert len(list(table.scan().plan_files())) == 2
+
+
+def test_a_message_with_a_header_that_has_no_readable_name_is_landed_without_its_headers(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    before, after = ({**line, "headers": [(name, b"v")]} for line, name in zip(numbered(topic, 2), "ab", strict=True))
+    kafka.send([before])
+    send_with_header(kafka.brokers, topic, b"m", b"\xff\xfe")
+    kafka.send([after])
+    lake = lake_of(tmp_path, kafka, [topic])
+    state = lag_of_topics(lake)
+    landing = land(lake, LocalWorkers())
+    table = messages_table.load(lake.catalog, lake.control.namespace)
+    assert table is not None
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["offset"])
+
+    assert (state.lag and state.lag.offsets, landing.messages) == (3, 3)
+    assert [row["value"] for row in rows] == [b"m0-0", b"m", b"m0-1"]
+    assert [[header["key"] for header in row["headers"] or ()] for row in rows] == [["a"], [], ["b"]]
 
 
 def test_messages_of_partitions_stand_in_order_of_their_timestamps(kafka, topic, tmp_path):

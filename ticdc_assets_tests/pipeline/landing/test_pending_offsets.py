@@ -15,7 +15,6 @@ from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, created_again_since, pending_offsets
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange, Offsets
-from ticdc_assets.sources.kafka.record import KafkaRecord
 from ticdc_assets.sources.kafka.same_topic import mark_of
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
 
@@ -46,9 +45,9 @@ class Cluster:
     ) -> tuple[dict[KafkaPartition, Offsets], dict[str, TopicError]]:
         return {partition: self.held[partition.topic] for partition in partitions}, {}
 
-    def records_of_all(self, ranges: Sequence[OffsetRange]) -> Iterator[KafkaRecord]:
+    def messages_of_all(self, ranges: Sequence[OffsetRange]) -> Iterator[Message]:
         return (
-            KafkaRecord(message(wanted.partition.topic, offset, self.text), None)
+            message(wanted.partition.topic, offset, self.text)
             for wanted in ranges
             for offset in range(wanted.begin, wanted.end)
         )
