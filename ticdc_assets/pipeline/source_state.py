@@ -29,12 +29,15 @@ class TopicLag:
     recorded: the TSO that the lake has recorded; 0 before the first run.
     is_new: whether no run has fixed the offsets at which it begins.
     run_after_s: see `source.kafka.run_after_s`.
+    unnamed_faults: the topics that cannot be read, and whose fault no run has named yet. `partitions` has those of the
+        topics without a fault.
     """
 
     partitions: Sequence[PartitionLag]
     recorded: int
     is_new: bool
     run_after_s: int
+    unnamed_faults: Sequence[str] = ()
 
     @property
     def watermark(self) -> int | None:

@@ -12,6 +12,8 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.tso import physical_ms, to_datetime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ticdc_assets.pipeline.source_state import PartitionLag, TopicLag
 
 SHOWN_MAX: Final = 100
@@ -23,6 +25,8 @@ def due(lag: TopicLag, requested: int, now_ms: int) -> str:
     limit = lag.run_after_s * 1000
     if lag.is_new:
         return "no run has read the topics"
+    if lag.unnamed_faults:
+        return f"no run has named the fault of {_listed(lag.unnamed_faults)}"
     advanced_ms = _advanced_ms(lag, requested)
     if advanced_ms >= limit:
         return f"the smallest watermark has advanced by {duration(advanced_ms / 1000)}"
@@ -30,6 +34,11 @@ def due(lag: TopicLag, requested: int, now_ms: int) -> str:
     if waited_ms >= limit:
         return f"a message has waited for {duration(waited_ms / 1000)}"
     return ""
+
+
+def _listed(topics: Sequence[str]) -> str:
+    others = len(topics) - 1
+    return f"topic {topics[0]}" + (f" and of {counted(others, 'other topic')}" if others else "")
 
 
 def not_due(lag: TopicLag, requested: int, now_ms: int) -> str:

@@ -27,11 +27,13 @@ class PendingOffsets:
     """The offsets to land of each partition, an empty range where there are none, and the ids of the topics.
 
     `faults` has, by topic, the error of each that cannot be landed; `ranges` and `topic_ids` have the others only.
+    `held` has the offsets that the brokers have of each partition.
     """
 
     ranges: tuple[OffsetRange, ...]
     topic_ids: Mapping[str, str]
     faults: Mapping[str, TopicError] = field(default_factory=dict)
+    held: Mapping[KafkaPartition, Offsets] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(len(wanted) for wanted in self.ranges)
@@ -66,7 +68,7 @@ def pending_offsets(
     if faults and not landed.partitions:
         raise faults[min(faults)]
     sound = tuple(wanted for wanted in ranges if wanted.partition.topic not in faults)
-    return PendingOffsets(sound, {topic: i for topic, i in topic_ids.items() if topic not in faults}, faults)
+    return PendingOffsets(sound, {topic: i for topic, i in topic_ids.items() if topic not in faults}, faults, held)
 
 
 def _of_topic(

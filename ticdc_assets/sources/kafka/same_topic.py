@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange
+from ticdc_assets.sources.kafka.sound_topics import messages_of_sound_topics
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.kafka.client import KafkaClient
@@ -63,23 +64,8 @@ def _last_messages(
         for each in read
         if each.last_mark and held[each.partition].low < each.next_offset
     ]
-    try:
-        return _messages(client, ranges), {}
-    except TopicError:
-        found: dict[KafkaPartition, Message] = {}
-        faults: dict[str, TopicError] = {}
-    for wanted in ranges:
-        try:
-            found |= _messages(client, [wanted])
-        except TopicError as error:
-            faults.setdefault(wanted.partition.topic, error)
-    return found, faults
-
-
-def _messages(client: KafkaClient, ranges: Sequence[OffsetRange]) -> dict[KafkaPartition, Message]:
-    """The messages of ranges of one offset; none where compaction has removed it."""
-    messages = client.messages_of_all(ranges)
-    return {KafkaPartition(message.topic, message.partition): message for message in messages}
+    found, faults = messages_of_sound_topics(client, ranges)
+    return {partition: messages[-1] for partition, messages in found.items()}, faults
 
 
 def _require_same_topic(read: ReadPartition, low: int, last: Message | None, topic_id: str | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ticdc_assets.assets.automation.topic_lag import SHOWN_MAX, due, lag_metadata, not_due
@@ -9,6 +11,7 @@ from ticdc_assets.pipeline.source_state import PartitionLag, TopicLag
 from ticdc_assets.tso import from_physical_ms
 
 NOW_MS = 1_754_006_400_000
+NO_RUN = "no run has named the fault of "
 
 
 def ts(seconds: float) -> int:
@@ -43,6 +46,8 @@ def lag_of(*partitions: tuple[float | None, int, float | None], recorded: int = 
         (lag_of((None, 5, 5), (None, 1, 61)), 0, "a message has waited for 1 min 1 s"),
         (lag_of((None, 0, None), is_new=True), 0, "no run has read the topics"),
         (lag_of(), 0, ""),
+        (replace(lag_of((1, 0, None), recorded=ts(1)), unnamed_faults=("a",)), 0, NO_RUN + "topic a"),
+        (replace(lag_of(), unnamed_faults=("a", "b", "c")), 0, NO_RUN + "topic a and of 2 other topics"),
     ],
 )
 def test_a_run_is_due_after_the_configured_time_of_watermarks_or_of_waiting(lag, requested, reason):

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from confluent_kafka.admin import AclOperation
 
 from ticdc_assets.assets.automation.sensors import LAG_TAG, REASON_TAG
 from ticdc_assets.assets.graph import definitions_of
@@ -18,6 +19,7 @@ from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tso import from_physical_ms
 from ticdc_assets_tests.pipeline.landing.topics import lake_of
+from ticdc_assets_tests.services.kafka import PLAIN_PASSWORD, PLAIN_USER
 
 pytestmark = pytest.mark.services
 
@@ -109,3 +111,62 @@ def test_a_watermark_is_found_behind_many_rows_and_only_so_many_messages_are_rea
         (None, 51, now_ms),
     ]
     assert lag.watermark is None
+
+
+def test_a_topic_that_may_not_be_read_does_not_keep_runs_from_the_others(kafka, topic, tmp_path):
+    sound, faulty = f"{topic}_a", f"{topic}_b"
+    now_ms = time.time_ns() // 1_000_000
+    for name in (sound, faulty):
+        kafka.make_topic(name)
+    kafka.send([watermark(name, 0, now_ms - 900_000) for name in (sound, faulty)])
+    security = {"username": PLAIN_USER, "password": PLAIN_PASSWORD}
+    lake = lake_of(tmp_path, kafka, [sound, faulty], brokers=kafka.sasl_brokers, security=security)
+    land(lake, LocalWorkers())
+    kafka.allow_only(faulty, PLAIN_USER, AclOperation.DESCRIBE)
+    kafka.send([row(name, 0, now_ms - 800_000) for name in (sound, faulty)])
+    unnamed = tick(lake, None)
+    land(lake, LocalWorkers())
+    named = tick(lake, unnamed.cursor)
+    kafka.send([row(sound, 0, now_ms - 700_000)])
+    new = tick(lake, unnamed.cursor)
+
+    assert [len(of.run_requests) for of in (unnamed, named, new)] == [1, 0, 1]
+    assert unnamed.run_requests[0].tags[REASON_TAG] == f"no run has named the fault of topic {faulty}"
+    assert new.run_requests[0].tags[REASON_TAG].startswith("a message has waited")
+
+
+@pytest.mark.parametrize("fault", ["shortened", "deleted", "created again"])
+def test_a_run_is_requested_once_for_a_fault_of_a_topic_though_nothing_else_is_new(kafka, topic, tmp_path, fault):
+    kafka.make_topic(topic)
+    now_ms = time.time_ns() // 1_000_000
+    kafka.send([row(topic, 0, now_ms)] * 3)
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    sound = tick(lake, None)
+    if fault == "shortened":
+        kafka.send([row(topic, 0, now_ms)] * 2)
+        kafka.remove_messages_before(topic, 0, 4)
+    else:
+        kafka.remove_topic(topic)
+    if fault == "created again":
+        kafka.make_topic(topic)
+    found = tick(lake, sound.cursor)
+    faults = land(lake, LocalWorkers()).faults
+    named = tick(lake, found.cursor)
+
+    assert [len(of.run_requests) for of in (sound, found, named)] == [0, 1, 0]
+    assert found.run_requests[0].tags[REASON_TAG] == f"no run has named the fault of topic {topic}"
+    assert list(faults) == [topic]
+
+
+def test_offsets_that_the_user_gives_up_are_no_fault_and_what_follows_waits(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    now_ms = time.time_ns() // 1_000_000
+    kafka.send([row(topic, 0, now_ms - 100_000)] * 3)
+    land(lake_of(tmp_path, kafka, [topic]), LocalWorkers())
+    kafka.send([row(topic, 0, now_ms - 90_000)] * 4)
+    kafka.remove_messages_before(topic, 0, 5)
+    land(lake_of(tmp_path, kafka, [topic]), LocalWorkers())
+    given_up = tick(lake_of(tmp_path, kafka, [topic], skip_offsets=[f"{topic}[0]@3-4"]), None)
+
+    assert given_up.run_requests[0].tags[REASON_TAG].startswith("a message has waited for 1 min")

@@ -45,7 +45,7 @@ class Cluster:
     ) -> tuple[dict[KafkaPartition, Offsets], dict[str, TopicError]]:
         return {partition: self.held[partition.topic] for partition in partitions}, {}
 
-    def messages_of_all(self, ranges: Sequence[OffsetRange]) -> Iterator[Message]:
+    def messages_of_all(self, ranges: Sequence[OffsetRange], each_max: int | None = None) -> Iterator[Message]:
         return (
             message(wanted.partition.topic, offset, self.text)
             for wanted in ranges

@@ -29,8 +29,9 @@ def numbered(topic: str, *counts: int, text: str = "m", first: int = 0) -> list[
 
 def lake_of(folder: Path, kafka: KafkaServer, topics: Sequence[str], **source: Any) -> Lake:
     workload = workloads("canal-json-tidb", "seed1")[0]
+    settings = {"skip_offsets": source.pop("skip_offsets", [])}
     named = {"kafka": {"brokers": kafka.brokers, "topics": list(topics), **source}}
-    return FeedLake(workload, folder, storage=Path("unused"), source=named).lake
+    return FeedLake(workload, folder, storage=Path("unused"), source=named, **settings).lake
 
 
 def landed(lake: Lake) -> dict[int, list[int]]:
