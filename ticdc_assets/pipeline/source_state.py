@@ -13,7 +13,7 @@ class PartitionLag:
     name: as in `topic[0]`.
     watermark: the newest one in its last messages; None where they have none.
     offsets: how many offsets are not landed.
-    oldest_ms: the timestamp of the first message that is not landed; None where there is none.
+    oldest_ms: the timestamp of the first message that is not landed; None where there is none, or where it has none.
     """
 
     name: str

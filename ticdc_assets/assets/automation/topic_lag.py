@@ -33,7 +33,15 @@ def due(lag: TopicLag, requested: int, now_ms: int) -> str:
     waited_ms = _waited_ms(lag, now_ms)
     if waited_ms >= limit:
         return f"a message has waited for {duration(waited_ms / 1000)}"
+    if lag.watermark is None and any(_has_no_time(partition, now_ms + limit) for partition in lag.partitions):
+        return "messages wait whose time is in the future or not known"
     return ""
+
+
+def _has_no_time(partition: PartitionLag, newest_ms: int) -> bool:
+    """Whether nothing tells how long the messages of a partition wait. Clocks differ, so they may be from up to
+    `newest_ms`."""
+    return partition.offsets > 0 and (partition.oldest_ms is None or partition.oldest_ms > newest_ms)
 
 
 def _listed(topics: Sequence[str]) -> str:

@@ -46,6 +46,10 @@ def lag_of(*partitions: tuple[float | None, int, float | None], recorded: int = 
         (lag_of((None, 5, 5), (None, 1, 61)), 0, "a message has waited for 1 min 1 s"),
         (lag_of((None, 0, None), is_new=True), 0, "no run has read the topics"),
         (lag_of(), 0, ""),
+        (lag_of((None, 5, None)), 0, "messages wait whose time is in the future or not known"),
+        (lag_of((None, 5, -61), (None, 1, 3)), 0, "messages wait whose time is in the future or not known"),
+        (lag_of((None, 5, -60)), 0, ""),  # a clock that is ahead by less
+        (lag_of((1, 5, None), recorded=ts(20)), 0, ""),  # the watermark says when they are due
         (replace(lag_of((1, 0, None), recorded=ts(1)), unnamed_faults=("a",)), 0, NO_RUN + "topic a"),
         (replace(lag_of(), unnamed_faults=("a", "b", "c")), 0, NO_RUN + "topic a and of 2 other topics"),
     ],

@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.landing.lag import lag_of_topics
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tso import from_physical_ms
-from ticdc_assets_tests.pipeline.landing.topics import lake_of
+from ticdc_assets_tests.pipeline.landing.topics import DAY_MS, lake_of
 from ticdc_assets_tests.services.kafka import PLAIN_PASSWORD, PLAIN_USER
 
 pytestmark = pytest.mark.services
@@ -170,3 +170,16 @@ def test_offsets_that_the_user_gives_up_are_no_fault_and_what_follows_waits(kafk
     given_up = tick(lake_of(tmp_path, kafka, [topic], skip_offsets=[f"{topic}[0]@3-4"]), None)
 
     assert given_up.run_requests[0].tags[REASON_TAG].startswith("a message has waited for 1 min")
+
+
+def test_messages_whose_time_is_far_in_the_future_are_requested(kafka, topic, tmp_path):
+    kafka.make_topic(topic, message_timestamp_after_max_ms=str(1 << 62))
+    now_ms = time.time_ns() // 1_000_000
+    kafka.send([row(topic, 0, now_ms)])
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    kafka.send([{**row(topic, 0, now_ms), "ts_ms": now_ms + DAY_MS}])
+    first = tick(lake, None)
+
+    assert first.run_requests[0].tags[REASON_TAG] == "messages wait whose time is in the future or not known"
+    assert tick(lake, first.cursor).run_requests == []
