@@ -7,13 +7,13 @@ capture adds the new messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.config import Changefeed, KafkaSource
+from ticdc_assets.config import Changefeed, KafkaSource, OffsetRule
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.capture import Message
@@ -48,7 +48,8 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
         advice = "Name topics in source.kafka; files need no capture."
         raise ConfigError(f"changefeeds.{changefeed.name}.source", "kafka", "another source", advice)
     with terminal.working(f"capturing {changefeed.name}"):
-        done = capture_topics(source, CaptureFolder(folder), messages_max, terminal)
+        skip_offsets = changefeed.bad_input.skip_offsets
+        done = capture_topics(source, CaptureFolder(folder), messages_max, skip_offsets, terminal)
     terminal.result(
         f"{counted(done.messages, 'message')} of {counted(done.partitions, 'partition')} added to {folder / MESSAGES}."
     )
@@ -58,9 +59,13 @@ def capture(changefeed: Changefeed, folder: Path, messages_max: int | None) -> i
 
 
 def capture_topics(
-    source: KafkaSource, folder: CaptureFolder, messages_max: int | None, terminal: Terminal
+    source: KafkaSource,
+    folder: CaptureFolder,
+    messages_max: int | None,
+    skip_offsets: Sequence[OffsetRule],
+    terminal: Terminal,
 ) -> Captured:
-    """Append the messages that the topics hold and the folder does not.
+    """Append the messages that the topics hold and the folder does not. The offsets in `skip_offsets` may be missing.
 
     Raises:
         SourceError: unread offsets are missing, or a topic was created again.
@@ -69,7 +74,7 @@ def capture_topics(
         folder.remove_leftovers()
         state = folder.state()
         topic_ids = client.topic_ids()  # before the offsets: what is read is compared with them
-        ranges = pending_ranges(client, source.start, state.next_offsets)
+        ranges = pending_ranges(client, source.start, state.next_offsets, skip_offsets)
         earlier = state.partitions or {}
         read = [_read(wanted, earlier) for wanted in ranges if wanted.partition in earlier]
         for fault in created_again(client, read, topic_ids).values():

@@ -39,7 +39,8 @@ class Capture:
         self.folder, self.to = folder, folder / "captured"
         self.config = folder / "changefeeds.yaml"
         source = {"kafka": {"brokers": brokers, "topics": [topic], **kafka}}
-        feed = {"sink_uri": f"kafka://h:9092/{topic}?protocol=open-protocol", "source": source}
+        uri, skip_offsets = f"kafka://h:9092/{topic}?protocol=open-protocol", source["kafka"].pop("skip_offsets", [])
+        feed = {"sink_uri": uri, "source": source, "skip_offsets": skip_offsets}
         self.config.write_text(yaml.safe_dump({"changefeeds": {"shop": feed}}))
 
     def run(self, *arguments: str) -> int:

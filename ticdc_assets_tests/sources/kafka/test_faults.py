@@ -35,6 +35,19 @@ def test_offsets_that_retention_removed_before_they_were_read_stop_the_capture(k
     assert capture.offsets() == {0: [0, 1, 2]}
 
 
+def test_offsets_that_retention_removed_and_the_user_gives_up_are_passed_by_the_capture(kafka, topic, tmp_path):
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 3))
+    assert Capture(tmp_path, kafka.brokers, topic).run() == 0
+    kafka.send(numbered(topic, 5))
+    kafka.remove_messages_before(topic, 0, 6)
+    assert Capture(tmp_path, kafka.brokers, topic, skip_offsets=[f"{topic}[0]@3-4"]).run() == 1
+    capture = Capture(tmp_path, kafka.brokers, topic, skip_offsets=[f"{topic}[0]@3-5"])
+    assert capture.run() == 0
+
+    assert capture.offsets() == {0: [0, 1, 2, 6, 7]}
+
+
 def test_offsets_that_retention_removed_after_they_were_read_are_not_missed(kafka, topic, tmp_path):
     kafka.make_topic(topic)
     kafka.send(numbered(topic, 3))
