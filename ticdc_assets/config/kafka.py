@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ _WORDS: Final = {
     "protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
 }
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
 
@@ -59,13 +60,14 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
     run_after_s = _count(section, "run_after_s", RUN_AFTER_S)
     section.close()
     if pattern is not None:
-        section.checked("pattern", partial(_check_pattern, pattern), None)
+        pattern = section.checked("pattern", partial(_compiling, pattern), None)
     if not brokers and named is None:
         section.problem("brokers", "brokers", "none", "Write brokers: host:9092.")
-    if not topics and not pattern and named is None:
+    if not topics and "pattern" not in section and named is None:
         section.problem("topics", "topics or pattern", "none", 'Write topics: ["..."].')
     if not (topics or pattern) and named is not None:
         topics, pattern = named.topics, named.pattern
+    _check_started_topics(section, start, topics, pattern)
     return KafkaSource(
         brokers or (named.brokers if named else ()),
         topics,
@@ -108,11 +110,12 @@ def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Ka
         return None  # then source.kafka must name brokers and topics
 
 
-def _check_pattern(pattern: str) -> None:
+def _compiling(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error:
         raise ConfigError("", "a regular expression", "one that does not compile", "Check its brackets.") from None
+    return pattern
 
 
 def _count(section: Section, name: str, example: int) -> int | None:
@@ -137,7 +140,7 @@ def _start(section: Section) -> KafkaStart:
         return KafkaStart(timestamp_ms=written["timestamp"])
     if isinstance(written, dict) and list(written) == ["offsets"]:
         offsets = written["offsets"]
-        if isinstance(offsets, dict) and all(_are_offsets(of_topic) for of_topic in offsets.values()):
+        if isinstance(offsets, dict) and offsets and all(_are_offsets(of_topic) for of_topic in offsets.values()):
             return KafkaStart(
                 offsets={str(topic): {int(p): o for p, o in of_topic.items()} for topic, of_topic in offsets.items()}
             )
@@ -147,7 +150,17 @@ def _start(section: Section) -> KafkaStart:
 
 
 def _are_offsets(value: Any) -> bool:
-    return isinstance(value, dict) and all(p.isascii() and p.isdigit() and _is_offset(o) for p, o in value.items())
+    """Whether this is a mapping of at least one partition, each written in one way, to its offset."""
+    return isinstance(value, dict) and bool(value) and all(_NUMBER.fullmatch(p) and _is_offset(value[p]) for p in value)
+
+
+def _check_started_topics(section: Section, start: KafkaStart, topics: Sequence[str], pattern: str | None) -> None:
+    """Refuse first offsets of topics that are not read."""
+    for topic in start.offsets:
+        if topic not in topics and not (pattern and re.fullmatch(pattern, topic)):
+            meant = nearest(topic, topics)
+            advice = f"Did you mean {meant}?" if meant else "Name the topic in topics, or remove its offsets."
+            section.problem("starting", "offsets of topics that are read", shown(topic), advice)
 
 
 def _is_offset(value: Any) -> bool:

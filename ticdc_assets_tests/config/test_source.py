@@ -107,10 +107,11 @@ def test_a_configured_source_wins_over_the_sink_uri(tmp_path):
         ("latest", KafkaStart("latest")),
         ({"timestamp": 1754000000000}, KafkaStart(timestamp_ms=1754000000000)),
         ({"offsets": {"t": {"0": 5, "1": 7}}}, KafkaStart(offsets={"t": {0: 5, 1: 7}})),
+        ({"offsets": {"made": {"10": 5}}}, KafkaStart(offsets={"made": {10: 5}})),
     ],
 )
 def test_reading_of_a_topic_begins_where_the_config_says(tmp_path, written, start):
-    kafka = {"brokers": "h:1", "topics": "t", **({} if written is None else {"starting": written})}
+    kafka = {"brokers": "h:1", "topics": "t", "pattern": "m.*", **({} if written is None else {"starting": written})}
     assert feed(tmp_path, source={"kafka": kafka}).source.start == start
 
 
@@ -209,6 +210,11 @@ def test_one_mistake_is_one_fault(tmp_path, keys):
         ({"source": {"kafka": {"starting": {"timestamp": -1}}}}, "Write earliest"),
         ({"source": {"kafka": {"starting": {"offsets": {"t": 5}}}}}, "Write earliest"),
         ({"source": {"kafka": {"starting": {"offsets": {"t": {"x": 5}}}}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"offsets": {}}}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"offsets": {"t": {}}}}}}, "Write earliest"),
+        ({"source": {"kafka": {"starting": {"offsets": {"t": {"0": 5, "00": 6}}}}}}, "Write earliest"),
+        ({"source": {"kafka": {"topics": "shop", "starting": {"offsets": {"shops": {"0": 5}}}}}}, "Did you mean shop?"),
+        ({"source": {"kafka": {"pattern": "s.*", "starting": {"offsets": {"t": {"0": 5}}}}}}, "remove its offsets"),
         ({"source": {"capture": "m"}, "sink_uri": "file:///x?protocol=csv"}, "csv"),
         ({"source": {"storage": "m"}, "sink_uri": "kafka://h/t?protocol=open"}, "open-protocol"),
         ({"sink_uri": "mysql://h/?protocol=open-protocol"}, "Add source:"),

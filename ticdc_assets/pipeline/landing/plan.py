@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TopicError
-from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange, bounded, pending_range, require_all
+from ticdc_assets.sources.kafka.ranges import (
+    KafkaPartition,
+    OffsetRange,
+    bounded,
+    pending_range,
+    require_all,
+    require_starts,
+)
 from ticdc_assets.sources.kafka.same_topic import ReadPartition, created_again, created_again_meanwhile
 
 if TYPE_CHECKING:
@@ -53,6 +60,8 @@ def pending_offsets(
             config asks for is then not forgotten.
     """
     partitions, topic_ids = client.partitions_found(), client.topic_ids()
+    if not landed.partitions:
+        require_starts(partitions, source.start)
     held, faults = client.offsets_of_sound_topics(partitions)
     ranges: list[OffsetRange] = []
     names = {*source.topics, *(p.topic for p in partitions), *(topic for topic, _ in landed.partitions)}

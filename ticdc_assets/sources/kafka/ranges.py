@@ -16,6 +16,12 @@ CREATED_AGAIN: Final = (
 """What to do if a topic was created again under the name of one that was read before."""
 
 
+_GONE: Final = (
+    "If source.kafka names other topics now, name this one again. If the topic was deleted, a new one of its name is "
+    "read in a changefeed of another name, with another `target` (`ticdc-assets capture`: into a new folder)."
+)
+
+
 class KafkaPartition(NamedTuple):
     """A partition of a topic."""
 
@@ -74,11 +80,13 @@ def pending_ranges(
         skip_offsets: offsets that may be missing.
 
     Raises:
-        TopicError: a partition no longer holds the next offset or ends before it, or a partition that was read is
-            gone.
+        TopicError: a partition no longer holds the next offset or ends before it, or a partition that was read or that
+            `start` names is not there.
     """
     partitions = cluster.partitions()
     require_all(partitions, next_offsets)
+    if not next_offsets:
+        require_starts(partitions, start)
     held = cluster.offsets_of(partitions)
     return [pending_range(cluster, start, p, held[p], next_offsets, skip_offsets) for p in partitions]
 
@@ -86,10 +94,22 @@ def pending_ranges(
 def require_all(partitions: Sequence[KafkaPartition], next_offsets: Iterable[KafkaPartition]) -> None:
     """Raises TopicError if a partition that was read is gone."""
     gone = sorted(set(next_offsets) - set(partitions))
-    if gone:
-        topics = {partition.topic for partition in partitions}
-        found = "a topic with fewer partitions" if gone[0].topic in topics else "no such topic"
-        raise TopicError(str(gone[0]), "a partition that was read before", found, CREATED_AGAIN)
+    if not gone:
+        return
+    expected = "a partition that was read before"
+    if gone[0].topic in {partition.topic for partition in partitions}:
+        raise TopicError(str(gone[0]), expected, "a topic with fewer partitions", CREATED_AGAIN)
+    raise TopicError(str(gone[0]), expected, "no such topic among those that source.kafka names", _GONE)
+
+
+def require_starts(partitions: Sequence[KafkaPartition], start: KafkaStart) -> None:
+    """Raises TopicError if the config names the first offset of a partition that is not there."""
+    for topic, offsets in start.offsets.items():
+        numbers = sorted(partition.number for partition in partitions if partition.topic == topic)
+        for number in sorted(offsets.keys() - set(numbers)):
+            expected = "a partition to start at, as source.kafka.starting names it"
+            found = f"partitions 0 to {numbers[-1]}" if numbers else "no such topic"
+            raise TopicError(f"{topic}[{number}]", expected, found, "Correct source.kafka.starting.")
 
 
 def pending_range(

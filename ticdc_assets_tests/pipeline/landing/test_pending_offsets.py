@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ticdc_assets.config import KafkaSource
+from ticdc_assets.config import KafkaSource, KafkaStart
 from ticdc_assets.errors import SourceError, TopicError
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, created_again_since, pending_offsets
 from ticdc_assets.sources.capture import Message
@@ -101,6 +101,30 @@ def test_a_topic_that_was_landed_and_is_not_there_has_a_fault_though_only_a_patt
 def test_the_first_landing_fails_as_a_whole_where_a_topic_has_a_fault():
     with pytest.raises(SourceError, match="no such topic"):
         pending(Cluster({"a": Offsets(0, 9)}), LandedOffsets(), "a", "b")
+
+
+def test_a_topic_that_the_config_does_not_name_any_more_is_to_be_named_again():
+    fault = pending(Cluster({"a": Offsets(0, 9)}), landed({"a": 4, "b": 4}), "a").faults["b"]
+
+    assert "name this one again" in fault.advice
+    assert "was created again" not in fault.advice
+
+
+@pytest.mark.parametrize(
+    ("offsets", "found"),
+    [({"a": {1: 5}}, "partitions 0 to 0"), ({"a": {0: 5}, "b": {0: 5}}, "no such topic")],
+)
+def test_a_start_in_a_partition_that_is_not_there_is_refused_before_anything_is_landed(
+    offsets: dict[str, dict[int, int]], found: str
+):
+    cluster, source = (
+        Cluster({"a": Offsets(0, 9)}),
+        KafkaSource(("h:1",), ("a",), "b", start=KafkaStart(offsets=offsets)),
+    )
+
+    with pytest.raises(SourceError, match=found):
+        pending_offsets(cluster, source, LandedOffsets(), ())  # type: ignore[arg-type]
+    assert pending_offsets(cluster, source, landed({"a": 4}), ()).faults == {}  # type: ignore[arg-type]
 
 
 def test_the_id_of_a_topic_with_a_fault_is_left_out():
