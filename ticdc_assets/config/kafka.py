@@ -16,12 +16,22 @@ from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_M
 from ticdc_assets.errors import ConfigError
 
 OFFSET_MAX: Final = (1 << 63) - 1
+_NO_COMMIT: Final = "Remove it: no offset is committed to Kafka."
 _OWN_OPTIONS: Final = {
     "bootstrap.servers": "Use brokers.",
-    "enable.auto.commit": "Remove it: no offset is committed to Kafka.",
+    "metadata.broker.list": "Use brokers.",
+    "enable.auto.commit": _NO_COMMIT,
+    "auto.commit.enable": _NO_COMMIT,
+    "enable.auto.offset.store": _NO_COMMIT,
     "enable.partition.eof": "Remove it: it is always on.",
     "auto.offset.reset": "Use starting.",
+    "allow.auto.create.topics": "Remove it: no topic is created.",
+    "group.id": "Remove it: no group is joined.",
 }
+"""The settings of librdkafka that this project sets itself."""
+_PYTHONS_OPTIONS: Final = frozenset({"logger", "default.topic.config"})
+"""Settings that Python's client adds to those of librdkafka. The others have an underscore in their name, as have those
+of librdkafka that take a function or a pointer."""
 _WORDS: Final = {
     "protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
@@ -173,9 +183,13 @@ def _is_offset(value: Any) -> bool:
 def _options(section: Section) -> Settings:
     options = section.settings("options")
     for name in options:
-        if name in _OWN_OPTIONS:
-            advice = f"This project sets it. {_OWN_OPTIONS[name]}"
+        own = _OWN_OPTIONS.get(name.removeprefix("topic."))
+        if own is not None:
+            advice = f"This project sets it. {own}"
             section.problem("options", "settings of librdkafka that are free", name, advice)
+        elif "_" in name or name in _PYTHONS_OPTIONS:
+            advice = "Remove it: it takes no text."
+            section.problem("options", "settings of librdkafka in its own spelling", name, advice)
     return options
 
 

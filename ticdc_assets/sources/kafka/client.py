@@ -47,7 +47,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 5,
 }
 _DEFAULTS_FOR_FEW: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 4096, "fetch.message.max.bytes": 1 << 20}
-_FIXED: Final[dict[str, Any]] = {
+FIXED: Final[dict[str, Any]] = {
     "group.id": "ticdc-assets",  # librdkafka requires one; `assign` joins no group
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -55,6 +55,7 @@ _FIXED: Final[dict[str, Any]] = {
     "auto.offset.reset": "error",
     "allow.auto.create.topics": False,
 }
+"""The settings that no config changes: it refuses them."""
 
 
 def matching(pattern: str | None, topics: Iterable[str]) -> set[str]:
@@ -82,7 +83,7 @@ class KafkaClient:
             **_DEFAULTS,
             **(_DEFAULTS_FOR_FEW if reads_few else {}),
             **source.options,
-            **_FIXED,
+            **FIXED,
             "bootstrap.servers": ",".join(source.brokers),
             "error_cb": self._causes.add,
         }

@@ -9,7 +9,9 @@ import pytest
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.config.secrets import Settings
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.client import FIXED, KafkaClient
+from ticdc_assets_tests.config.config_file import refused as refused_config
+from ticdc_assets_tests.config.config_file import with_feed
 
 
 def refused(options: dict[str, str]) -> str:
@@ -49,3 +51,10 @@ def test_a_mechanism_that_librdkafka_was_built_without_is_named():
     text = refused({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
 
     assert "sasl.mechanism, GSSAPI: this librdkafka was built without it" in text
+
+
+@pytest.mark.parametrize("setting", FIXED)
+def test_a_setting_that_would_have_no_effect_is_refused_by_the_config(tmp_path: Path, setting: str):
+    kafka = {"brokers": "h:1", "topics": "t", "options": {setting: "any"}}
+
+    assert "This project sets it" in str(refused_config(tmp_path, with_feed(source={"kafka": kafka})))
