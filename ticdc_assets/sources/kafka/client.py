@@ -30,7 +30,8 @@ SILENCE_TIMEOUT_S: Final = 60.0
 """Reading fails if a partition gives no message for this long although it holds some."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics, which no pattern matches."""
-_REFUSED: Final = re.compile(r'"([\w.]+)"|((?:ssl|sasl)\.[\w.]+[a-z])')
+_REFUSED: Final = re.compile(r'(?:property:?|for) "([\w.]+)"|`([\w.]+)`|((?:ssl|sasl)\.[\w.]+[a-z])')
+"""The name of a setting in librdkafka's texts, some of which quote the value before it."""
 _BATCH_MESSAGES: Final = 1000
 _ERROR: Final = methodcaller("error")
 _POLL_S: Final = 0.5
@@ -331,7 +332,7 @@ def _setting_in(error: KafkaException, options: Mapping[str, str]) -> str:
     name = _REFUSED.search(text)
     if name is None:
         return ""
-    setting = name[1] or name[2]
+    setting = name[name.lastindex or 0]
     path = options.get(setting, "") if setting.endswith(".location") else ""
     return f": {setting}, {_fault_of_file(path)}" if path else f": {setting}"
 

@@ -38,6 +38,9 @@ def test_a_file_of_the_login_is_named_with_what_is_wrong(tmp_path: Path, setting
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}, "sasl.username"),
         ({"fetch.wiat.max.ms": "1"}, "fetch.wiat.max.ms"),
         ({"fetch.wait.max.ms": "hunter2"}, "fetch.wait.max.ms"),
+        ({"isolation.level": "hunter2"}, "isolation.level"),
+        ({"check.crcs": "hunter2"}, "check.crcs"),
+        ({"receive.message.max.bytes": "1000"}, "receive.message.max.bytes"),
     ],
 )
 def test_a_setting_is_named_without_its_value(options: dict[str, str], named: str):
