@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +35,13 @@ _WORDS: Final = {
     "protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
 }
+_BROKER: Final = re.compile(
+    r"((PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE,
+)
+"""A broker as librdkafka reads it, which takes another port as far as it is a number."""
+_PORT_MAX: Final = 65535
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
@@ -58,8 +64,7 @@ def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) ->
 def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> KafkaSource:
     """The source in `source.kafka`; brokers, topics and login default to those of the sink URI."""
     named = _named_or_none(uri, sink, config)
-    brokers = tuple(s.strip() for text in section.texts("brokers") for s in text.split(","))
-    topics, pattern = section.texts("topics"), section.text("pattern")
+    brokers, topics, pattern = _brokers(section), _named_topics(section), _pattern(section)
     options = _options(section)
     inherited = named.options if named else Settings()
     security = _security(section.section("security"), base, inherited | options)
@@ -69,11 +74,9 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
     days_kept = _count(section, "days_kept", 30)
     run_after_s = _count(section, "run_after_s", RUN_AFTER_S)
     section.close()
-    if pattern is not None:
-        pattern = section.checked("pattern", partial(_compiling, pattern), None)
-    if not brokers and named is None:
+    if "brokers" not in section and named is None:
         section.problem("brokers", "brokers", "none", "Write brokers: host:9092.")
-    if not topics and "pattern" not in section and named is None:
+    if "topics" not in section and "pattern" not in section and named is None:
         section.problem("topics", "topics or pattern", "none", 'Write topics: ["..."].')
     if not (topics or pattern) and named is not None:
         topics, pattern = named.topics, named.pattern
@@ -120,11 +123,48 @@ def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Ka
         return None  # then source.kafka must name brokers and topics
 
 
-def _compiling(pattern: str) -> str:
+def _brokers(section: Section) -> tuple[str, ...]:
+    """The brokers in `brokers`; none if it is unset or invalid."""
+    texts = section.texts("brokers")
+    brokers = tuple(broker.strip() for text in texts for broker in text.split(","))
+    wrong = [broker for broker in brokers if not _is_broker(broker)]
+    if wrong or (section.raw("brokers") == []):
+        found = shown(wrong[0]) if wrong else "an empty list"
+        section.problem("brokers", "brokers as host:port", found, "Write brokers: host:9092, or remove the key.")
+        return ()
+    return brokers
+
+
+def _is_broker(text: str) -> bool:
+    found = _BROKER.fullmatch(text)
+    return found is not None and 0 < int(found["port"] or 9092) <= _PORT_MAX
+
+
+def _named_topics(section: Section) -> tuple[str, ...]:
+    """The topics in `topics`; none if it is unset or invalid."""
+    topics = section.texts("topics")
+    wrong = [topic for topic in topics if not _TOPIC.fullmatch(topic) or topic in (".", "..")]
+    if wrong or section.raw("topics") == []:
+        found = shown(wrong[0]) if wrong else "an empty list"
+        advice = 'Write topics: ["..."], or pattern for a regular expression, or remove the key.'
+        section.problem("topics", "names of topics: 1 to 249 letters, digits, dots, _ and -", found, advice)
+        return ()
+    return topics
+
+
+def _pattern(section: Section) -> str | None:
+    """The regular expression in `pattern`; None if it is unset or invalid."""
+    pattern = section.text("pattern")
+    if pattern is None:
+        return None
+    if not pattern:
+        section.problem("pattern", "a regular expression", "an empty one", "Write one, or remove the key.")
+        return None
     try:
         re.compile(pattern)
     except re.error:
-        raise ConfigError("", "a regular expression", "one that does not compile", "Check its brackets.") from None
+        section.problem("pattern", "a regular expression", "one that does not compile", "Check its brackets.")
+        return None
     return pattern
 
 
@@ -195,12 +235,16 @@ def _options(section: Section) -> Settings:
 
 def _security(section: Section, base: Path, others: Settings) -> Settings:
     """The login of `security`; `others` are the settings of the sink URI and of `options`."""
+    faults = len(section.problems.found)
     protocol, mechanism = (_word(section, name, known) for name, known in _WORDS.items())
     user, password = section.text("username"), section.text("password")
     files = {setting: section.text(name) for name, setting in _SECURITY_FILES.items()}
     section.close()
     login = _login(protocol, mechanism, user, password)
-    if len(section):
+    for name in ("username", "password", *_SECURITY_FILES):
+        if section.text(name) == "":
+            section.problem(name, f"a {name}", "an empty one", "Write it, or remove the key.")
+    if len(section) and len(section.problems.found) == faults:
         _check_login(section, others | login)
     return login | Settings({setting: absolute_path(base, path) for setting, path in files.items() if path})
 
@@ -222,10 +266,17 @@ def _mechanism_in(login: Settings) -> str:
 
 def _check_login(section: Section, login: Settings) -> None:
     """Refuse a login that is not complete, which librdkafka refuses without its name, or does not use."""
-    protocol, mechanism = login.get("security.protocol", ""), _mechanism_in(login)
-    if "username" in section and "protocol" in section and protocol in ("SSL", "PLAINTEXT"):
-        section.problem("protocol", "one with SASL, for a username", protocol, f"Write SASL_{protocol}.")
+    protocol, mechanism = (login.get("security.protocol") or "PLAINTEXT").upper(), _mechanism_in(login)
+    is_free = "protocol" in section or "security.protocol" not in login  # else it is written elsewhere
+    file = next((name for name in _SECURITY_FILES if name in section), None)
+    if file and not protocol.endswith("SSL"):
+        advice = f"Write protocol: {'SASL_SSL' if protocol.startswith('SASL_') else 'SSL'}, or remove {file}."
+        section.problem("protocol" if is_free else file, f"one with SSL, for {file}", protocol, advice)
     if not protocol.startswith("SASL_"):
+        unused = next((name for name in ("username", "password", "mechanism") if name in section), None)
+        if unused:
+            advice = f"Write protocol: SASL_{protocol}, or remove {unused}."
+            section.problem("protocol" if is_free else unused, f"one with SASL, for a {unused}", protocol, advice)
         return
     if not (mechanism or "mechanism" in section):
         advice = "Add the mechanism of the brokers, such as SCRAM-SHA-512, with username and password."

@@ -340,7 +340,10 @@ class Section:
             return (value,)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        self.problem(key, "a list of texts", f"a {_kind(value)}", f'Write {key}: ["...", "..."].')
+        found = f"a {_kind(value)}"
+        if isinstance(value, list):
+            found += f" with a {_kind(next(item for item in value if not isinstance(item, str)))}"
+        self.problem(key, "a list of texts", found, f'Write {key}: ["...", "..."].')
         return tuple(default)
 
     def settings(self, key: str) -> Settings:

@@ -127,6 +127,42 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("key", "written", "found"),
+    [
+        ("brokers", [], "an empty list"),
+        ("brokers", "", "''"),
+        ("brokers", ["a:1", ""], "''"),
+        ("brokers", "a:1,", "''"),
+        ("brokers", "a:b", "'a:b'"),
+        ("brokers", "a:99999", "'a:99999'"),
+        ("brokers", "a b:1", "'a b:1'"),
+        ("brokers", "kafka://a:1", "'kafka://a:1'"),
+        ("topics", [], "an empty list"),
+        ("topics", "", "''"),
+        ("topics", "a,b", "'a,b'"),
+        ("topics", ["^a.*"], "'^a.*'"),
+        ("topics", ["a", "."], "'.'"),
+        ("topics", ["t" * 250], "'ttt"),
+        ("topics", ["a", 5], "a list with a number"),
+        ("pattern", "", "an empty one"),
+    ],
+)
+def test_brokers_and_topics_that_are_written_are_not_taken_from_the_sink_uri(tmp_path, key, written, found):
+    uri = "kafka://h:1/t?protocol=open-protocol"
+
+    text = str(refused(tmp_path, with_feed(sink_uri=uri, source={"kafka": {key: written}})))
+
+    assert f"found {found}" in text
+    assert "faults" not in text
+
+
+def test_brokers_may_be_written_in_every_form_of_librdkafka(tmp_path):
+    brokers = ["a", "a.b-c_d:9092", "[::1]:1", "SSL://a:65535", "10.0.0.1:9"]
+
+    assert feed(tmp_path, source={"kafka": {"brokers": brokers, "topics": "t"}}).source.brokers == tuple(brokers)
+
+
+@pytest.mark.parametrize(
     ("security", "words"),
     [
         ({"protocol": "SASL_SLL"}, "Did you mean SASL_SSL?"),
@@ -135,7 +171,15 @@ def test_storage_options_join_those_of_the_uri(tmp_path):
         ({"protocol": "SASL_SSL"}, "Add the mechanism of the brokers"),
         ({"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u"}, "Add password."),
         ({"protocol": "SASL_SSL", "mechanism": "scram-sha-512", "password": "p"}, "Add username."),
-        ({"protocol": "ssl", "username": "u", "password": "p"}, "Write SASL_SSL."),
+        ({"protocol": "ssl", "username": "u", "password": "p"}, "Write protocol: SASL_SSL, or remove username."),
+        ({"protocol": "SASL_SLL", "username": "u", "password": "p", "ca": "ca.pem"}, "Did you mean SASL_SSL?"),
+        ({"protocol": "ssl", "mechanism": "PLAIN"}, "Write protocol: SASL_SSL, or remove mechanism."),
+        ({"password": "p"}, "Write protocol: SASL_PLAINTEXT, or remove password."),
+        ({"mechanism": "PLAIN", "username": "u", "password": ""}, "a password, found an empty one"),
+        ({"protocol": "ssl", "ca": ""}, "a ca, found an empty one"),
+        ({"ca": "ca.pem"}, "Write protocol: SSL, or remove ca."),
+        ({"username": "u", "password": "p", "cert": "c.pem"}, "Write protocol: SASL_SSL, or remove cert."),
+        ({"mechanism": "PLAIN", "username": {"env": "NONE"}, "password": "p"}, "the environment variable NONE"),
     ],
 )
 def test_a_login_that_cannot_work_is_one_fault_at_its_key(tmp_path, security, words):
@@ -200,6 +244,7 @@ def test_one_mistake_is_one_fault(tmp_path, keys):
         ({"source": {"storage": "file://host/a"}}, "three slashes"),
         ({"source": {"kafka": {"topic": "t"}}}, "Did you mean topics?"),
         ({"source": {"kafka": {"brokers": "h:1", "pattern": "("}}}, "brackets"),
+        ({"source": {"kafka": {"brokers": "h:1", "pattern": ""}}}, "an empty one"),
         ({"source": {"kafka": {"options": {"a": 1}}}}, "Write brokers:"),
         ({"source": {"kafka": {"options": {"a": 1}}}}, "topics or pattern"),
         ({"source": {"kafka": {"options": {"bootstrap.servers": "h:1"}}}}, "Use brokers"),
