@@ -15,6 +15,8 @@ from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_M
 from ticdc_assets.errors import ConfigError
 
 OFFSET_MAX: Final = (1 << 63) - 1
+DAYS_KEPT_MAX: Final = 36_525
+"""A century: a number of days that leads before the year 1 cannot be subtracted from today."""
 _NO_COMMIT: Final = "Remove it: no offset is committed to Kafka."
 _OWN_OPTIONS: Final = {
     "bootstrap.servers": "Use brokers.",
@@ -71,7 +73,7 @@ def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[st
     start = _start(section)
     messages_max = _count(section, "max_messages", LANDED_MESSAGES_MAX)
     bytes_max = _count(section, "max_bytes", LANDED_BYTES_MAX)
-    days_kept = _count(section, "days_kept", 30)
+    days_kept = _count(section, "days_kept", 30, DAYS_KEPT_MAX)
     run_after_s = _count(section, "run_after_s", RUN_AFTER_S)
     section.close()
     if "brokers" not in section and named is None:
@@ -168,13 +170,14 @@ def _pattern(section: Section) -> str | None:
     return pattern
 
 
-def _count(section: Section, name: str, example: int) -> int | None:
-    """A whole number of at least 1; None if it is unset or invalid."""
+def _count(section: Section, name: str, example: int, most: int = OFFSET_MAX) -> int | None:
+    """A whole number from 1 to `most`; None if it is unset or invalid."""
     written = section.raw(name)
-    if isinstance(written, int) and not isinstance(written, bool) and 0 < written <= OFFSET_MAX:
+    if isinstance(written, int) and not isinstance(written, bool) and 0 < written <= most:
         return written
     if written is not None:
-        section.problem(name, "a whole number from 1 on", shown(str(written)), f"Write {name}: {example}.")
+        expected = "a whole number from 1 " + ("on" if most == OFFSET_MAX else f"to {most}")
+        section.problem(name, expected, shown(str(written)), f"Write {name}: {example}.")
     return None
 
 

@@ -257,6 +257,7 @@ def test_one_mistake_is_one_fault(tmp_path, keys):
         ({"source": {"kafka": {"starting": "earlyest"}}}, "Write earliest"),
         ({"source": {"kafka": {"max_messages": 0}}}, "Write max_messages: 5000000"),
         ({"source": {"kafka": {"days_kept": 0}}}, "Write days_kept: 30"),
+        ({"source": {"kafka": {"days_kept": 800_000}}}, "a whole number from 1 to 36525"),
         ({"source": {"kafka": {"max_bytes": "8 GiB"}}}, "a whole number from 1 on"),
         ({"source": {"kafka": {"starting": {"timestamp": -1}}}}, "Write earliest"),
         ({"source": {"kafka": {"starting": {"offsets": {"t": 5}}}}}, "Write earliest"),
