@@ -28,6 +28,7 @@ from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
     awaited,
     behind,
     faulty,
+    foreign_topics,
     with_topic_faults,
 )
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
@@ -105,7 +106,7 @@ class StreamChanges:
 
     def _shared(self, scan: StreamScan) -> set[str]:
         """The topics that may have statements of any table."""
-        topics = {topic for topic, _ in scan.offsets.partitions}
+        topics = {topic for topic, _ in scan.offsets.partitions} - scan.offsets.foreign
         return topics if len(topics) < 2 else topics - set(scan.tables.by_topic) | {self._changefeed.default_topic}
 
     def _late(self, pending: StreamPending, statements: LateStatements) -> list[SourceTable]:
@@ -128,6 +129,7 @@ class StreamChanges:
             in_place=self._lake.by_arrival and self._context.is_appended_to and self._context.log.can_be_rewritten,
         )
         if not self._lake.by_arrival:  # without commit_ts, no table waits for another topic
+            found.offsets.foreign = foreign_topics(found, self._changefeed.default_topic)
             with_topic_faults(found, self._context.log.topic_faults, self._shared(found))
         stated = without_known_bootstraps([*kept_events, *found.statements, *(log.events if log else ())])
         names = self._context.names(found, self._lake.folds.of(stated))

@@ -74,10 +74,24 @@ def faulty(
     return CaptureHolds(known, unread)
 
 
+def foreign_topics(scan: StreamScan, default_topic: str) -> frozenset[str]:
+    """The topics of which messages were read and none could be decoded: no table and no watermark is known of them.
+
+    A pattern, also one that is made of dispatch rules, may match topics of other producers. A topic of TiCDC counts
+    from its first statement, row or watermark on, the default topic always. So does one with missing messages: they may
+    have been such.
+    """
+    faulty_partitions = [fault.partition for fault in scan.offsets.faults]
+    if None in faulty_partitions:
+        return frozenset()
+    told = {topic for topic, _ in (*scan.watermarks.newest, *filter(None, faulty_partitions))}
+    return frozenset({topic for topic, _ in scan.offsets.ends} - told - scan.tables.by_topic.keys() - {default_topic})
+
+
 def with_topic_faults(scan: StreamScan, sentences: Mapping[str, str], shared: Collection[str]) -> None:
     """Add the faults of whole topics to a scan. The other topics advance without the watermarks of a faulty one, unless
     it is in `shared`: then it may have statements of their tables."""
-    partitions = sorted(scan.offsets.partitions)
+    partitions = sorted(p for p in scan.offsets.partitions if p[0] not in scan.offsets.foreign)
     of_topics = [
         CaptureFault(sentences[partition[0]], partition, scan.offsets.ends.get(partition, 0))
         for partition in partitions
@@ -135,7 +149,7 @@ def awaited(
         known: the recorded TSO; without a later watermark in the other partitions, nothing waits.
         partition_num: the configured number of partitions of each topic, for the sentence.
     """
-    present = scan.offsets.ledger.partitions
+    present = {partition for partition in scan.offsets.ledger.partitions if partition[0] not in scan.offsets.foreign}
     if not missing or any(partition not in scan.watermarks.newest for partition in present):
         return CaptureHolds()
     if min((scan.watermarks.newest[partition] for partition in present), default=0) <= known:

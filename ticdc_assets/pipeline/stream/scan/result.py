@@ -25,7 +25,8 @@ class ScannedOffsets:
     last that is consumed or read. `known` are the partitions of earlier runs; `has_older` is whether there are messages
     before those that earlier runs consumed. `twice` has the ordinals of messages that the capture has twice; they are
     in nothing else. `faults` keep partitions from being read; `until` has the first offset that is not read.
-    `left_out` are topics with a fault whose watermarks the stream does not wait for.
+    `left_out` are topics with a fault whose watermarks the stream does not wait for. `foreign` are topics of which no
+    message could be decoded so far: they show no sign of TiCDC, and nothing waits for them.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -37,6 +38,7 @@ class ScannedOffsets:
     faults: tuple[CaptureFault, ...] = ()
     until: dict[TopicPartition, int] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
@@ -169,7 +171,7 @@ class StreamScan:
 
     def is_active(self, topic: str, live: Set[SourceName]) -> bool:
         """Whether the stream's watermark waits for this topic."""
-        if topic in self.offsets.left_out:
+        if topic in self.offsets.left_out or topic in self.offsets.foreign:
             return False
         names = self.tables.by_topic.get(topic)
         return not names or not names.isdisjoint(live)
