@@ -333,6 +333,8 @@ def _setting_in(error: KafkaException, options: Mapping[str, str]) -> str:
     if name is None:
         return ""
     setting = name[name.lastindex or 0]
+    if setting == "sasl.username" and options.get(setting):
+        setting = "sasl.password"  # librdkafka names both, whichever is missing
     path = options.get(setting, "") if setting.endswith(".location") else ""
     return f": {setting}, {_fault_of_file(path)}" if path else f": {setting}"
 

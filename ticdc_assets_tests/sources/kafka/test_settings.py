@@ -36,6 +36,15 @@ def test_a_file_of_the_login_is_named_with_what_is_wrong(tmp_path: Path, setting
     ("options", "named"),
     [
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}, "sasl.username"),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": "",
+            },
+            "sasl.password",
+        ),
         ({"fetch.wiat.max.ms": "1"}, "fetch.wiat.max.ms"),
         ({"fetch.wait.max.ms": "hunter2"}, "fetch.wait.max.ms"),
         ({"isolation.level": "hunter2"}, "isolation.level"),
