@@ -18,6 +18,7 @@ from typing import Final
 
 from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.stack_frames import causes_of, frames_of, java_classes, java_messages, java_place
+from ticdc_assets.store_answers import advice_for, store_code
 
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 """If set, errors of libraries are shown completely, with values."""
@@ -74,18 +75,10 @@ _ADVICE_BY_SQLITE: Final = {
     "SQLITE_NOTADB": "Restore the catalog's database from a copy: the file is not a database.",
 }
 
-_STORE_CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([0-9]{3})")
 _NO_TEMPORARY_FOLDER: Final = re.compile(r"No usable temporary directory found in \[(.*)\]")
 _LOCAL_FILE: Final = re.compile(r"(?:local file|directory) '(/[^']+)'")
 _BUCKET: Final = re.compile(r"\bbucket '([^']+)'")
-_ADVICE_BY_STORE_CODE: Final = {
-    "NO_SUCH_BUCKET": f"Make the bucket, or correct catalog.warehouse. {_AGAIN}",
-    "ACCESS_DENIED": f"Let the credentials of object_store read, write and list there. {_AGAIN}",
-    **dict.fromkeys(
-        ("INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE"),
-        f"Check the credentials of object_store. {_AGAIN}",
-    ),
-}
+_NO_WAREHOUSE: Final = "Make the bucket, or correct catalog.warehouse."
 
 
 def redacted_error(error: BaseException) -> TicdcAssetsError:
@@ -214,16 +207,11 @@ def _of_system(error: OSError, number: int) -> LakeError:
     return LakeError(str(path), "to read and write this file", f"{found} in {place}", advice)
 
 
-def store_code(error: OSError) -> str | None:
-    """The code that the object store gave in an error of pyarrow; None without one."""
-    found = _STORE_CODE.search(str(error))
-    return (found[1] or found[2]) if found else None
-
-
 def _of_store(error: OSError, code: str) -> LakeError:
     bucket = _BUCKET.search(str(error))
     where = f"the bucket {bucket[1]}" if bucket else _place(error)
-    advice = _ADVICE_BY_STORE_CODE.get(code, f"Check object_store and the network. {_AGAIN}")
+    known = _NO_WAREHOUSE if code == "NO_SUCH_BUCKET" else advice_for(code)
+    advice = f"{known or 'Check object_store and the network.'} {_AGAIN}"
     return LakeError(where, "an answer of the object store", code, advice)
 
 

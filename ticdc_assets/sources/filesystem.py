@@ -28,8 +28,8 @@ import pyarrow.fs as pafs
 
 from ticdc_assets.config.object_store import PYARROW_ADVICE
 from ticdc_assets.errors import NotYetError, SourceError
-from ticdc_assets.faults import store_code
 from ticdc_assets.sources.remote_filesystem import filesystem_of, shown_uri
+from ticdc_assets.store_answers import advice_for, store_code
 
 REQUESTS_AT_ONCE: Final = 16
 """Concurrent requests to a remote store; each takes tens of milliseconds."""
@@ -37,7 +37,7 @@ REQUESTS_AT_ONCE: Final = 16
 _COPY_BYTES: Final = 8 << 20
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LOCAL_SCHEMES: Final = ("file", "local")
-_ADVICE_BY_CODE: Final = {"NO_SUCH_BUCKET": "Check the name of the bucket and the endpoint of its store."}
+_NO_BUCKET: Final = "Check the name of the bucket and the endpoint of its store."
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -290,5 +290,6 @@ def _translated(where: str) -> Iterator[None]:
         raise SourceError(where, "options that the store takes", "others", "Check the URI's parameters.") from None
     except OSError as error:
         found = store_code(error) or error.strerror or type(error).__name__
-        advice = _ADVICE_BY_CODE.get(found, "Check the credentials and the network.")
+        known = _NO_BUCKET if found == "NO_SUCH_BUCKET" else advice_for(found)
+        advice = f"{known or 'Check the credentials and the network.'} Then run again."
         raise SourceError(where, "an answer of the store", found, advice) from None

@@ -23,6 +23,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from ticdc_assets.errors import SourceError
+from ticdc_assets.store_answers import advice_for, store_code
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -197,10 +198,18 @@ def sweep(
     except _UnexpectedError as error:
         return CleanupReport(location, left_alone=str(error))
     except (OSError, ValueError) as error:
-        return CleanupReport(location, left_alone=f"reading it ended with {type(error).__name__}")
+        return CleanupReport(location, left_alone=_ended_with(error))
     return CleanupReport(
         location, tuple(Leftover(f"{location}{key}", i.path, i.size or 0) for key, i in sorted(found.items()))
     )
+
+
+def _ended_with(error: OSError | ValueError) -> str:
+    """What a store or a library refused, as a reason. Files may be gone already: no table needs those."""
+    code = store_code(error) if isinstance(error, OSError) else None
+    todo = advice_for(code) if code else None
+    reason = f"reading it or removing files ended with {code or type(error).__name__}"
+    return f"{reason}. {todo} Then run maintain again" if todo else reason
 
 
 def _again(catalog: Catalog, table: Table) -> Table | None:

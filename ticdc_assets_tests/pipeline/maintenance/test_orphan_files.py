@@ -220,6 +220,26 @@ def test_files_of_unknown_age_keep_a_location_untouched(tmp_path: Path, monkeypa
     assert set(report.left_alone.values()) == {"its store does not show how old files are"}
 
 
+def test_a_store_that_lets_nothing_be_removed_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    _, feed = written(tmp_path)
+    with interrupted_at(Failpoint.DECODED):
+        feed.run()
+    feed.run()
+
+    def refuse(filesystem: pafs.FileSystem, path: str) -> None:
+        raise OSError(f"When deleting key '{path}': AWS Error ACCESS_DENIED during DeleteObject operation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leftovers, "_delete", refuse)
+        report = maintained(feed.lake)
+
+    assert set(report.left_alone.values()) == {
+        "reading it or removing files ended with ACCESS_DENIED. Let the credentials read, write, list and "
+        "delete there. Then run maintain again"
+    }
+    assert maintained(feed.lake).leftovers
+
+
 def test_spellings_of_one_file_are_one_name():
     spelled = ("file:/a/b c", "file:///a/b c", "/a/b c", "/a//b c")
     assert {leftovers.name_of(uri) for uri in spelled} == {"a/b c"}
