@@ -173,7 +173,6 @@ def test_a_run_that_goes_wrong_tells_no_secret_and_no_row(
 
 CATALOGS = {
     "a database without its driver": {"type": "sql", "uri": f"nosuchdatabase://u:{planted(9)}@127.0.0.1:9/db"},
-    "a text that is no URI": {"type": "sql", "uri": f"u:{planted(9)}@127.0.0.1"},
     "a port that is no number": {"type": "sql", "uri": f"postgresql://u:{planted(9)}@127.0.0.1:{planted(10)}/db"},
     "a service that is not there": {
         "type": "rest",

@@ -8,21 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from ticdc_assets.config.catalog import read_catalog
 from ticdc_assets.config.changefeed import read_changefeed
-from ticdc_assets.config.files import absolute_path, text_of
-from ticdc_assets.config.model import (
-    CATALOG_TYPES,
-    NAMING_CATALOG_TYPES,
-    PORTABLE_CATALOG_TYPES,
-    PORTABLE_SIGNING_NAMES,
-    CatalogConfig,
-    Changefeed,
-    Config,
-    SparkConfig,
-)
+from ticdc_assets.config.files import text_of
+from ticdc_assets.config.model import Changefeed, Config, SparkConfig
 from ticdc_assets.config.object_store import ObjectStore, read_object_store
-from ticdc_assets.config.reading import NAME, Problems, Section, nearest, parse_yaml, shown
-from ticdc_assets.config.secrets import Settings
+from ticdc_assets.config.reading import Problems, Section, nearest, parse_yaml, shown
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.config.source_model import KafkaSource, MessagesSource, StorageSource
 from ticdc_assets.errors import ConfigError
@@ -66,7 +57,7 @@ def _read(path: Path, environ: Mapping[str, str], lake: Path, advice: str) -> Co
 
 
 def _config(root: Section, path: Path, lake: Path) -> Config:
-    catalog = _catalog(root.section("catalog"), path.parent, lake)
+    catalog = read_catalog(root.section("catalog"), path.parent, lake)
     store = read_object_store(root, catalog.warehouse)
     if store is not None:
         catalog = replace(catalog, store=store)
@@ -93,43 +84,7 @@ def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
     return replace(changefeed, source=source, large_rows=large_rows)
 
 
-# ---- catalog and Spark -----------------------------------------------------------------------------------------------
-
-
-def _catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
-    kind = section.choice("type", CATALOG_TYPES, "sql")
-    name = section.text("name", "lake") or "lake"
-    if not NAME.fullmatch(name):
-        section.problem("name", "letters, _ and, after the first, digits", shown(name), "Rename the catalog.")
-    uri, warehouse = section.text("uri"), section.text("warehouse")
-    if kind == "sql":
-        uri = _sqlite_below(base, uri) if uri else f"sqlite:///{lake / 'lake' / 'catalog.db'}"
-        warehouse = warehouse or str(lake / "lake" / "warehouse")
-    if kind in {"rest", "hive"} and not uri and not section.problems.found:
-        section.problem("uri", "the catalog's address", "none", f"Add uri: for a {kind} catalog.")
-    properties = section.settings("properties")
-    portable = _portable(section, kind, properties)
-    section.close()
-    if warehouse and kind not in NAMING_CATALOG_TYPES:
-        warehouse = absolute_path(base, warehouse)
-    return CatalogConfig(name, kind, uri, warehouse or None, properties, portable)
-
-
-def _portable(section: Section, kind: str, properties: Settings) -> bool:
-    """Whether the catalog ignores case in names: as configured, else as known for this catalog type."""
-    written = section.raw("portable_names")
-    if written is not None and not isinstance(written, bool):
-        section.problem("portable_names", "true or false", shown(written), "Write true, or leave it out.")
-    if isinstance(written, bool):
-        return written
-    return kind in PORTABLE_CATALOG_TYPES or properties.get("rest.signing-name") in PORTABLE_SIGNING_NAMES
-
-
-def _sqlite_below(base: Path, uri: str) -> str:
-    prefix, found, path = uri.partition(":///")
-    if not found or not prefix.startswith("sqlite") or not path or path == ":memory:":
-        return uri
-    return f"{prefix}:///{base / path}"
+# ---- Spark -----------------------------------------------------------------------------------------------
 
 
 def _spark(section: Section) -> SparkConfig:
@@ -139,6 +94,10 @@ def _spark(section: Section) -> SparkConfig:
     if section.raw("remote") is not None:
         section.problem("remote", *_NO_CONNECT)
     conf = section.settings("conf")
+    for name in conf:
+        if not name.startswith(_SETTING):
+            advice = "Spark takes no other settings, and would not tell."
+            section.problem("conf", f"names that begin with {_SETTING}", shown(name), advice)
     if "spark.master" in conf:  # settings that depend on the master are chosen by the key
         section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, next to conf:.")
     if "spark.remote" in conf:
@@ -147,6 +106,7 @@ def _spark(section: Section) -> SparkConfig:
     return SparkConfig(master, conf)
 
 
+_SETTING: Final = "spark."
 _NO_CONNECT: Final = (
     "the master of a Spark with a JVM on this machine",
     "Spark Connect",

@@ -161,7 +161,12 @@ def read_object_store(root: Section, warehouse: str | None) -> ObjectStore | Non
         root.raw("object_store")
         return None
     section = root.section("object_store")
-    kind = StoreType(section.choice("type", tuple(StoreType), store_type_of(warehouse) or StoreType.S3))
+    of_warehouse = store_type_of(warehouse)
+    kind = StoreType(section.choice("type", tuple(StoreType), of_warehouse or StoreType.S3))
+    if of_warehouse not in (None, kind):
+        advice = "Remove type:, or name another warehouse. Settings of a source alone are in its own options."
+        section.problem("type", f"{of_warehouse}, as in the URI of the warehouse", str(kind), advice)
+        return None
     hidden = frozenset(name for name in _NAMES[kind] if isinstance(section.raw(name), dict))
     found = {name: _value(section, name) for name in _NAMES[kind]}
     settings = {name: value for name, value in found.items() if value is not None}
@@ -204,8 +209,7 @@ def _check(section: Section, kind: StoreType, settings: dict[str, str]) -> None:
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        return (
-            parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc and not parts.query
-        )
-    except ValueError:
+        extra = "@" in parts.netloc or parts.query or parts.fragment or parts.port == 0 or " " in text
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and not extra
+    except ValueError:  # of a port
         return False

@@ -29,6 +29,10 @@ SIMILAR_MIN: Final = 0.75
 """Below it, names are different words: `alerts` and `tables` have 0.67."""
 _PART_CHARS_MIN: Final = 3
 
+_MAY_BE_EMPTY: Final = "password"
+"""The end of the keys whose value may be empty. Elsewhere an empty variable is one that nobody has set: with it, the
+default would be taken for what the file names."""
+
 _TAB: Final = "character '\\t'"
 _FOUND: Final = re.compile(r"(?:but )?found ")
 _TOKEN: Final = re.compile(r"'?<([a-z ]+)>'?")
@@ -315,9 +319,14 @@ class Section:
         if list(value) != ["env"] or not isinstance(name, str):
             self.problem(key, "a text or {env: NAME}", "another mapping", "Write {env: NAME}, with nothing else in it.")
             return None
-        if name not in self.environ:
+        found = self.environ.get(name)
+        if found is None:
             self.problem(key, f"the environment variable {name}", "none set", f"Set {name} and try again.")
-        return self.environ.get(name)
+        elif not found and not key.endswith(_MAY_BE_EMPTY):
+            self.problem(
+                key, f"a value in the environment variable {name}", "an empty one", f"Set {name}, or remove it."
+            )
+        return found
 
     def choice(self, key: str, known: Sequence[str], default: str) -> str:
         """One of the known words."""

@@ -196,12 +196,72 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
             "spark.conf (line 5): expected the master of a Spark with a JVM",
         ),
         ({"spark": {"conf": {"spark.master": "local"}}}, "found spark.master. Write it as master:, next to conf:."),
+        (
+            {"spark": {"conf": {"executor.memory": "1g"}}},
+            "expected names that begin with spark., found 'executor.memory'.",
+        ),
         ({"spark": 3}, "a mapping"),
         ({"catalog": {"portable_names": "yes"}}, "true or false"),
     ],
 )
 def test_settings_of_catalog_and_spark_that_cannot_be_right_are_refused(tmp_path, section, found):
     assert found in str(refused(tmp_path, {**section, **with_feed()}))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "said"),
+    [
+        ({"uri": "jdbc:postgresql://h/d"}, "found jdbc:postgresql://. Write sqlite:////folder/catalog.db, postgresql+"),
+        ({"uri": "postgres://u:hunter2@h/d"}, "found postgres://. Write"),
+        ({"uri": "/lake/hunter2.db"}, "catalog.uri (line 2): expected SQLAlchemy's URI"),
+        ({"uri": "u:hunter2@127.0.0.1"}, "found a text without one."),
+        ({"uri": ""}, "found an empty text. Write one, or remove uri."),
+        ({"type": "rest", "uri": "catalog:8181/hunter2"}, "begins with http:// or https://, found a text without one."),
+        ({"type": "hive", "uri": "http://h:9083", "warehouse": "s3://l/w"}, "begins with thrift://, found http://."),
+        ({"type": "glue", "uri": "http://h", "warehouse": "s3://l/w"}, "expected none for a catalog of type glue"),
+        ({"properties": {"warehouse": "s3://l/w"}}, "found warehouse. Write it as warehouse:, next to properties:."),
+        ({"properties": {"uri": "sqlite:///hunter2.db"}}, "found uri. Write it as uri:, next to properties:."),
+    ],
+)
+def test_a_place_of_a_catalog_that_no_library_would_open_is_refused(tmp_path, catalog, said):
+    error = str(refused(tmp_path, {"catalog": catalog, **with_feed()}))
+
+    assert said in error
+    assert "hunter2" not in error
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "said"),
+    [
+        ("s3:/lake/w", "expected a URI or a folder, found 's3:/lake/w'. Write :// after the scheme"),
+        ("file:/lake/w", "expected a URI or a folder"),
+        ("file://lake/w", "found the host 'lake'. Write three slashes: file:///folder."),
+        ("s3:///w", "expected the name of a bucket after ://, found none. Write s3://bucket/folder."),
+        ("s3://lake//w", "expected one slash between two folders, found several."),
+        ("s3://lake/w?region=x", "expected a URI without ? and #, found one with them."),
+        ("s3://lake/w#1", "expected a URI without ? and #, found one with them."),
+        ("s4://lake/w", "found s4://. Name a store that pyiceberg can write."),
+        ("", "found an empty text. Write one, or remove warehouse."),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sql", "rest"])
+def test_a_warehouse_that_libraries_would_read_in_different_ways_is_refused(tmp_path, kind, warehouse, said):
+    if kind == "rest" and "://" not in warehouse and warehouse:
+        pytest.skip("with REST, what is no URI is a name")
+    uri = {"rest": "http://catalog", "sql": "sqlite:///c.db"}[kind]
+
+    error = str(refused(tmp_path, {"catalog": {"type": kind, "uri": uri, "warehouse": warehouse}, **with_feed()}))
+
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    "warehouse", ["s3://lake/with space/", "s3://lake", "s3a://lake/größe", "file:///lake/w", "w:1"]
+)
+def test_a_warehouse_may_have_blanks_letters_of_any_script_and_a_slash_at_its_end(tmp_path, warehouse):
+    found = loaded(tmp_path, {"catalog": {"type": "rest", "uri": "http://c", "warehouse": warehouse}, **with_feed()})
+
+    assert found.catalog.warehouse == warehouse
 
 
 def test_hive_and_glue_get_names_without_upper_case(tmp_path):

@@ -180,6 +180,9 @@ def test_a_warehouse_that_is_a_name_lies_in_the_configured_store(tmp_path):
         ({"type": "s4"}, "Write one of s3, gcs, azure."),
         ({"endpoint": "127.0.0.1:9000"}, "Write http://host:port"),
         ({"endpoint": "http://user:hunter2@host"}, "credentials have keys of their own"),
+        ({"endpoint": "http://host:99999"}, "Write http://host:port"),
+        ({"endpoint": "http://host:port"}, "Write http://host:port"),
+        ({"endpoint": "http://host#bucket"}, "Write http://host:port"),
         ({"access_key": "a"}, "Add secret_key"),
         ({"secret_key": "a"}, "Add access_key"),
         ({"session_token": "a"}, "the access_key that it belongs to"),
@@ -195,6 +198,12 @@ def test_faults_of_the_block_are_reported(tmp_path, block, said):
 
     assert said in error
     assert "hunter2" not in error
+
+
+def test_a_store_that_is_not_the_warehouses_is_refused(tmp_path):
+    values = {"catalog": {"warehouse": "s3://lake/w"}, "object_store": {"type": "gcs"}, **with_feed()}
+
+    assert "expected s3, as in the URI of the warehouse, found gcs. Remove type:" in str(refused(tmp_path, values))
 
 
 @pytest.mark.parametrize("wrong", [{"evn": "KEY"}, 3, {"env": "NOSUCH"}])

@@ -168,6 +168,34 @@ def test_a_missing_variable_is_named(tmp_path):
     assert "faults" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "place"),
+    [
+        ({"catalog": {"uri": {"env": "UNSET"}}}, "catalog.uri"),
+        ({"catalog": {"warehouse": {"env": "UNSET"}}}, "catalog.warehouse"),
+        (
+            {"catalog": {"type": "rest", "uri": "http://c", "properties": {"token": {"env": "UNSET"}}}},
+            "properties.token",
+        ),
+        ({"object_store": {"access_key": {"env": "UNSET"}, "secret_key": "s"}}, "object_store.access_key"),
+    ],
+)
+def test_an_empty_variable_is_not_taken_for_a_key_that_is_absent(tmp_path, blocks, place):
+    error = str(refused(tmp_path, {**blocks, **with_feed()}, UNSET=""))
+
+    assert place in error
+    assert "expected a value in the environment variable UNSET, found an empty one. Set UNSET, or remove it." in error
+
+
+def test_a_password_may_be_empty(tmp_path):
+    login = {"url": "http://r", "auth": {"user": "u", "password": {"env": "UNSET"}}}
+    config = loaded(tmp_path, with_feed(schema_registry=login), UNSET="")
+
+    registry = config.changefeed("shop").schemas.registry
+    assert registry is not None
+    assert registry.auth is not None
+
+
 @pytest.mark.parametrize("value", [{"env": "A", "default": "x"}, {"env": 3}, {"evn": "A"}, 3, ["a"]])
 def test_what_is_no_text_and_no_variable_is_refused(tmp_path, value):
     assert "env: NAME" in str(refused(tmp_path, with_feed(time_zone=value), A="UTC"))
@@ -175,7 +203,7 @@ def test_what_is_no_text_and_no_variable_is_refused(tmp_path, value):
 
 FULL: dict[str, Any] = {
     "catalog": {"name": "lake", "type": "sql", "uri": "sqlite:///c.db", "warehouse": "w", "properties": {"a": "b"}},
-    "spark": {"master": "local[2]", "conf": {"a": "b"}},
+    "spark": {"master": "local[2]", "conf": {"spark.a": "b"}},
     "changefeeds": {
         "shop": {
             "sink_uri": "kafka://h:9092/t?protocol=avro&enable-tidb-extension=true",

@@ -123,6 +123,7 @@ def test_every_example_config_is_accepted(page, block, tmp_path):
     (tmp_path / "ca.pem").write_text("")
     (tmp_path / "registry.json").write_text("[]")
     environ = dict.fromkeys(re.findall(r"\{env: (\w+)\}", block), "secret")
+    environ |= {"CATALOG_URI": "postgresql+psycopg2://user:secret@host:5432/database"}
     config = load(written(tmp_path, _whole(block)), environ)
     assert config.changefeeds, page
 
