@@ -16,9 +16,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+from ticdc_assets.catalog_answers import advice_for_catalog
 from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.stack_frames import causes_of, frames_of, java_classes, java_messages, java_place
-from ticdc_assets.store_answers import advice_for, store_code
+from ticdc_assets.store_answers import advice_for, answer_to_java, store_code
 
 DEBUG_VARIABLE: Final = "TICDC_ASSETS_DEBUG"
 """If set, errors of libraries are shown completely, with values."""
@@ -28,7 +29,7 @@ LOGS: Final[list[Path]] = []
 
 _PACKAGE: Final = Path(__file__).parent
 _SPARK: Final = ("pyspark", "py4j")
-_NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg")
+_NO_ANSWER: Final = ("requests", "urllib3", "botocore", "aiohttp", "sqlalchemy", "pyiceberg", "thrift")
 _OF_A_TABLE: Final = ("NoSuchTableError", "ValidationError", "ResolveError", "NotInstalledError")
 """Errors of pyiceberg that concern one table only."""
 _OF_A_FILE: Final = (
@@ -155,6 +156,9 @@ def _converted(error: BaseException) -> TicdcAssetsError:
     if module in _SPARK:
         if (met := _system_error_of_java(error)) is not None:
             return _of_system(met.with_traceback(error.__traceback__), met.errno or 0)
+        if (advice := _refusal_of_java(error)) is not None:
+            place = f"Spark, for {_place(error)}"
+            return LakeError(place, "an answer of the catalog or store", _spark_kind(error), f"{advice} {_AGAIN}")
         advice = f"Read {log_named()}; it is safe to run again."
         return UnexpectedError(f"Spark, for {_place(error)}", "to finish its work", _spark_kind(error), advice)
     database = getattr(error, "orig", None) or error
@@ -168,10 +172,18 @@ def _converted(error: BaseException) -> TicdcAssetsError:
     if isinstance(error, OSError) and (code := store_code(error)):
         return _of_store(error, code)
     if module in _NO_ANSWER:
-        advice = f"Check the catalog or the store, and the network. {_AGAIN}"
+        known = advice_for_catalog(_kind(error)) or "Check the catalog or the store, and the network."
+        advice = f"{known} {_AGAIN}"
         return LakeError(_place(error), "an answer of the catalog or store", _kind(error), advice)
     advice = "No partial result is visible. Run again, and report this line if it appears again."
     return UnexpectedError(_place(error), "to finish", _kind(error), advice)
+
+
+def _refusal_of_java(error: BaseException) -> str | None:
+    """What to do about what a catalog or a store has refused to Java; None for another error."""
+    of_store = [answer_to_java(text) for text in java_messages(error)]
+    of_catalog = [advice_for_catalog(name.rpartition(".")[2]) for name in java_classes(error)]
+    return next((advice for advice in (*of_store, *of_catalog) if advice is not None), None)
 
 
 def _system_error_of_java(error: BaseException) -> OSError | None:

@@ -6,7 +6,7 @@ Messages of libraries may quote rows or credentials (guarantee G8); names of cla
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 FRAMES_MAX: Final = 40
@@ -31,12 +31,12 @@ def causes_of(error: BaseException) -> list[BaseException]:
 
 def java_classes(error: BaseException) -> list[str]:
     """The Java classes of the error and its causes; empty for an error that is not Java's."""
-    return [str(thrown.getClass().getName()) for thrown in _thrown(error)]
+    return [name for thrown in _thrown(error) if (name := _asked(lambda: thrown.getClass().getName()))]  # noqa: B023
 
 
 def java_messages(error: BaseException) -> list[str]:
     """The Java messages of the error, only to be searched, never to be shown."""
-    return [str(thrown.getMessage() or "") for thrown in _thrown(error)]
+    return [_asked(lambda: thrown.getMessage() or "") for thrown in _thrown(error)]  # noqa: B023
 
 
 def java_place(error: BaseException) -> str:
@@ -45,7 +45,7 @@ def java_place(error: BaseException) -> str:
     if not thrown:
         return ""
     frames = list(_java_frames(thrown[-1]))
-    name = str(thrown[-1].getClass().getSimpleName())
+    name = _asked(lambda: thrown[-1].getClass().getSimpleName())
     return f"{name} at {frames[0].partition('(')[2].rstrip(')')}" if frames else name
 
 
@@ -54,8 +54,16 @@ def _python(error: BaseException) -> Iterator[str]:
     frames = list(reversed(traceback.extract_tb(error.__traceback__)))
     yield from (f"    at {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames[:FRAMES_MAX])
     for thrown in _thrown(error):
-        yield f"  {thrown.getClass().getName()}"
+        yield f"  {_asked(lambda: thrown.getClass().getName())}"  # noqa: B023
         yield from (f"    at {frame}" for frame in _java_frames(thrown))
+
+
+def _asked(question: Callable[[], object]) -> str:
+    """The answer of Java; empty if it does not respond any more."""
+    try:
+        return str(question())
+    except Exception:  # noqa: BLE001  the JVM may be gone
+        return ""
 
 
 def _thrown(error: BaseException) -> list[Any]:

@@ -13,6 +13,8 @@ _CODE: Final = re.compile(r"AWS Error ([A-Z_]+)|HTTP (?:status|response code) ([
 _UNKNOWN: Final = "UNKNOWN"
 _NAME: Final = re.compile(r"Unable to parse ExceptionName: (\w+)")
 _STATUS: Final = re.compile(r"HTTP status (\d{3})")
+_OF_JAVA: Final = re.compile(r"\(Service: S3, Status Code: (\d{3})")
+_NO_CREDENTIALS: Final = "Unable to load credentials"
 _BUSY_STATUS: Final = re.compile(r"HTTP status (429|5\d\d)")
 
 _EXPIRED: Final = "The credentials have expired or belong to another session: give new ones."
@@ -45,6 +47,16 @@ def store_code(error: OSError) -> str | None:
     named = _NAME.search(text)
     status = _STATUS.search(text)
     return named[1] if named else f"HTTP status {status[1]}" if status else found[1] or found[2]
+
+
+def answer_to_java(message: str) -> str | None:
+    """What to do after the answer of S3 that a message of Amazon's Java library quotes; None where it quotes none."""
+    if _NO_CREDENTIALS in message:
+        return "Set credentials in object_store, or in the environment of this process and of Spark's workers."
+    found = _OF_JAVA.search(message)
+    if found is None:
+        return None
+    return _ADVICE["ACCESS_DENIED"] if found[1] == "403" else advice_for(f"HTTP status {found[1]}")
 
 
 def advice_for(code: str) -> str | None:

@@ -17,10 +17,20 @@ import dagster as dg
 import fastavro
 import pyarrow as pa
 import pytest
+import requests
 from pyarrow.fs import LocalFileSystem
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    ForbiddenError,
+    ServiceUnavailableError,
+    UnauthorizedError,
+)
 from pyiceberg.expressions.literals import literal
 from pyiceberg.types import IntegerType
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
+from thrift.transport.TTransport import TTransportException  # type: ignore[import-untyped]
 
 from ticdc_assets import failpoints as moments
 from ticdc_assets import spark
@@ -31,6 +41,7 @@ from ticdc_assets.errors import DecodeError, LakeError, MachineError, TicdcAsset
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.faults import interrupted_by, of_one_table, redacted_error
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.stack_frames import frames_of
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.assets.feeds import Feed, event_texts, without_java
@@ -321,6 +332,73 @@ def test_what_the_operating_system_refuses_to_java_says_what_to_do(message: str,
     assert isinstance(fault, LakeError)
     assert advice in fault.advice
     assert_discreet(str(fault))
+
+
+REFUSALS = {
+    "a wrong token": (UnauthorizedError("x"), "Check `token` or `credential` in catalog.properties"),
+    "a token that expired": (AuthorizationExpiredError("x"), "Check `token` or `credential` in catalog.properties"),
+    "a user without rights": (ForbiddenError("x"), "Let the catalog's user make namespaces and tables"),
+    "a catalog that fails": (ServiceUnavailableError("x"), "wait until it answers"),
+    "a request that is refused": (BadRequestError("x"), "Check `catalog.uri` and `catalog.warehouse`"),
+    "a catalog that is not there": (requests.ConnectionError("x"), "Check `catalog.uri` and the network"),
+    "a metastore that is not there": (TTransportException(), "Check `catalog.uri` and the network"),
+    "a database that takes no login": (OperationalError("x", None, Exception("x")), "host, port, user, password"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_what_a_catalog_refuses_ends_a_run_and_says_what_to_do(what: str):
+    error, advice = REFUSALS[what]
+
+    fault = redacted_error(error)
+
+    assert isinstance(fault, LakeError)
+    assert advice in fault.advice
+    assert "run again" in fault.advice
+    with pytest.raises(type(error)):
+        of_one_table(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "advice"),
+    [
+        ("S3Exception", "The token has expired. (Service: S3, Status Code: 400, Request ID: 1)", "have expired"),
+        ("S3Exception", "Denied (Service: S3, Status Code: 403, Request ID: 1)", "Let the credentials read, write"),
+        ("S3Exception", "Reduce your rate (Service: S3, Status Code: 503, Request ID: 1)", "wait until it answers"),
+        (
+            "SdkClientException",
+            "Unable to load credentials from any of the providers",
+            "Set credentials in object_store",
+        ),
+        ("NotAuthorizedException", ROW_CANARY, "Check `token` or `credential` in catalog.properties"),
+        ("ForbiddenException", ROW_CANARY, "Let the catalog's user make namespaces and tables"),
+    ],
+)
+def test_what_a_catalog_or_a_store_refuses_to_java_says_what_to_do(name: str, message: str, advice: str):
+    kind = SimpleNamespace(getName=lambda: f"org.example.{name}", getSimpleName=lambda: name)
+    thrown = SimpleNamespace(
+        getMessage=lambda: message, getCause=lambda: None, getClass=lambda: kind, getStackTrace=list
+    )
+    error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})()
+    error.java_exception = thrown
+
+    fault = redacted_error(error)
+
+    assert isinstance(fault, LakeError)
+    assert advice in fault.advice
+    assert "run again" in fault.advice
+    assert_discreet(str(fault))
+
+
+def test_an_error_of_a_java_that_has_ended_stays_one_of_spark():
+    def gone() -> None:
+        raise ConnectionRefusedError
+
+    error = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})()
+    error.java_exception = SimpleNamespace(getClass=gone, getMessage=gone, getCause=gone, getStackTrace=gone)
+
+    assert "found Py4JJavaError" in str(redacted_error(error))
+    assert frames_of(error).startswith("py4j.protocol.Py4JJavaError")
 
 
 @pytest.mark.parametrize(("first", "is_one"), [(KeyboardInterrupt, True), (GeneratorExit, False), (OSError, False)])

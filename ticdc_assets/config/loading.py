@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -91,6 +92,9 @@ def _spark(section: Section) -> SparkConfig:
     master = section.text("master") or SparkConfig().master
     if master.startswith("sc://"):
         section.problem("master", *_NO_CONNECT)
+    elif not _MASTER.fullmatch(master):
+        advice = "Spark knows local, local[N], local[*], spark://host:port, yarn and k8s://https://host:port."
+        section.problem("master", "the master of a Spark", shown(master), advice)
     if section.raw("remote") is not None:
         section.problem("remote", *_NO_CONNECT)
     conf = section.settings("conf")
@@ -107,6 +111,9 @@ def _spark(section: Section) -> SparkConfig:
 
 
 _SETTING: Final = "spark."
+_MASTER: Final = re.compile(
+    r"local(\[([1-9]\d*|\*)(,\s*\d+)?\]|-cluster\[.*\])?|yarn|k8s://.+|spark://[^\s,:/]+:\d+(,[^\s,:/]+:\d+)*"
+)
 _NO_CONNECT: Final = (
     "the master of a Spark with a JVM on this machine",
     "Spark Connect",

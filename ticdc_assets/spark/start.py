@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.faults import DEBUG_VARIABLE, log_named
+from ticdc_assets.config.secrets import redacted
+from ticdc_assets.errors import MachineError
+from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, log_named, note_frames
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
@@ -24,6 +26,7 @@ from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
 from ticdc_assets.spark.requirements import require_java, require_user
 from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
 from ticdc_assets.spark.worker_process import spare_archives
+from ticdc_assets.stack_frames import java_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +64,7 @@ def start(conf: dict[str, str]) -> SparkSession:
         for key, value in {**_sockets(conf["spark.master"]), **conf, **java.conf(conf)}.items():
             if not key.startswith(CATALOGS):
                 builder = builder.config(key, value)
-        spark = _started(builder.getOrCreate, java.jars, conf[PACKAGES], folder)
+        spark = _started(builder.getOrCreate, java.jars, conf, folder)
     for key, value in conf.items():
         if key.startswith(CATALOGS):  # only now: Java's command line would show credentials to all users
             spark.conf.set(key, value)
@@ -77,15 +80,27 @@ def start(conf: dict[str, str]) -> SparkSession:
 
 
 def _started(
-    build: Callable[[], SparkSession], jars: tuple[Path, ...], packages: str, folder: str | None
+    build: Callable[[], SparkSession], jars: tuple[Path, ...], conf: Mapping[str, str], folder: str | None
 ) -> SparkSession:
+    # The error is read before the JVM is ended, which then would not answer.
+    return started(lambda: _built(build, conf, folder), jars)
+
+
+def _built(build: Callable[[], SparkSession], conf: Mapping[str, str], folder: str | None) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
 
     try:
-        return started(build, jars)
-    except PySparkRuntimeError:  # Java has ended: where packages are missing, since it could not download them
-        require_jars(packages, folder, log_named())
-        raise
+        return build()
+    except Exception as error:
+        if interrupted_by(error):
+            raise
+        if isinstance(error, PySparkRuntimeError):  # Java has ended: perhaps since it could not download packages
+            require_jars(conf[PACKAGES], folder, log_named())
+        note_frames(error)
+        where = f"Spark's session of {redacted(conf['spark.master'])}"
+        found = java_place(error) or type(error).__name__
+        advice = f"Check spark.master and spark.conf, and that the cluster runs; {log_named()} has the reason."
+        raise MachineError(where, "to start", found, advice) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
 
+from ticdc_assets.catalog_answers import advice_for_catalog
 from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import redacted_error
@@ -61,7 +62,9 @@ def open_catalog(config: CatalogConfig, folder: str | None = None) -> Catalog:
         raise _not_installed(config, error) from None
     except Exception as error:  # noqa: BLE001  every library has kinds of its own
         fault = redacted_error(error)
-        advice = f"{fault.advice} Or check `catalog:` in the config: type, uri and warehouse."
+        known = advice_for_catalog(type(error).__name__)
+        other = f"{fault.advice} Or check `catalog:` in the config: type, uri and warehouse."
+        advice = other if known is None else f"{known} Then run again."
         where = f"catalog {config.name}"
         raise SourceError(where, "a catalog that can be opened", fault.found, advice) from None
 

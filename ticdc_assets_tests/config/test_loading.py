@@ -209,6 +209,17 @@ def test_settings_of_catalog_and_spark_that_cannot_be_right_are_refused(tmp_path
 
 
 @pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[4]", "local[*]", "local[2,3]", "local-cluster[2,1,1024]", "yarn", "k8s://https://h:6443"),
+        *("spark://h:7077", "spark://10.0.0.1:7077,h-2.example.com:7077"),
+    ],
+)
+def test_every_master_of_spark_is_taken(tmp_path, master):
+    assert loaded(tmp_path, {"spark": {"master": master}, **with_feed()}).spark.master == master
+
+
+@pytest.mark.parametrize(
     ("catalog", "said"),
     [
         ({"uri": "jdbc:postgresql://h/d"}, "found jdbc:postgresql://. Write sqlite:////folder/catalog.db, postgresql+"),

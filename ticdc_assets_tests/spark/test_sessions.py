@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from ticdc_assets import spark
@@ -20,6 +21,7 @@ from ticdc_assets.errors import MachineError
 from ticdc_assets.spark import jvm as spark_jvm
 from ticdc_assets.spark import sessions
 from ticdc_assets_tests.apart import apart
+from ticdc_assets_tests.services.processes import free_ports
 from ticdc_assets_tests.spark.processes import is_alive, waited_for
 
 CHILD = """
@@ -80,6 +82,46 @@ def test_an_error_of_a_start_ahead_is_raised_where_the_session_is_needed(
     with pytest.raises(MachineError, match="Java"):
         spark.session(config)
     assert not spark.is_running()
+
+
+def _start_at_a_master_that_is_not_there(folder: Path) -> str:
+    [port] = free_ports(1)
+    path = folder / "changefeeds.yaml"
+    conf = {"spark.driver.host": "127.0.0.1"}
+    feed = {"sink_uri": "file:///nowhere?protocol=csv"}
+    block = {"master": f"spark://127.0.0.1:{port}", "conf": conf}
+    path.write_text(yaml.safe_dump({"spark": block, "changefeeds": {"shop": feed}}))
+    with pytest.raises(MachineError) as caught:
+        spark.session(load(path, {}))
+    return str(caught.value).replace(str(port), "PORT")
+
+
+@pytest.mark.spark
+@pytest.mark.matrix  # Spark asks for a minute
+def test_a_master_that_is_not_there_is_named_with_what_to_do(tmp_path: Path):
+    said = apart(_start_at_a_master_that_is_not_there, tmp_path)
+
+    assert said.startswith("Spark's session of spark://127.0.0.1:PORT: expected to start, found ")
+    assert "ConnectionRefusedError" not in said
+    assert "Check spark.master and spark.conf, and that the cluster runs; " in said
+
+
+def _start_with_a_setting_that_java_refuses(folder: Path) -> str:
+    path = folder / "changefeeds.yaml"
+    feed = {"sink_uri": "file:///nowhere?protocol=csv"}
+    blocks = {"spark": {"master": "local[1]", "conf": {"spark.driver.memory": "lots"}}, "changefeeds": {"shop": feed}}
+    path.write_text(yaml.safe_dump(blocks))
+    with pytest.raises(MachineError) as caught:
+        spark.session(load(path, {}))
+    return str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_session_that_does_not_start_leads_to_its_settings(tmp_path: Path):
+    said = apart(_start_with_a_setting_that_java_refuses, tmp_path)
+
+    assert said.startswith("Spark's session of local[1]: expected to start, found ")
+    assert "Check spark.master and spark.conf" in said
 
 
 SLOW_JAVA = """#!/bin/sh
