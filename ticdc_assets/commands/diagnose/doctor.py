@@ -7,11 +7,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import pyarrow.fs as pafs
+from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from ticdc_assets import __version__, spark
 from ticdc_assets.commands.diagnose.prepare import archive_found, prepare
@@ -91,6 +96,8 @@ def examinations(config: Config, chosen: Sequence[Changefeed], with_archive: boo
     if config.catalog.type == "sql" and warehouse.is_absolute():
         yield Examination("warehouse", lambda: _room(warehouse))
     yield Examination(f"catalog {config.catalog.name}", lambda: _catalog(config, chosen[0]))
+    if config.catalog.store_type is not None and config.catalog.root_uri is not None:
+        yield Examination("warehouse", lambda: _store(config, chosen[0], str(config.catalog.root_uri)))
     for changefeed in chosen:
         yield Examination(f"source of {changefeed.name}", lambda changefeed=changefeed: _source(config, changefeed))  # type: ignore[misc]
     yield Examination("start of Java", lambda: prepare(config) if with_archive else archive_found(config))
@@ -128,6 +135,18 @@ def _room(folder: Path) -> str:
 def _catalog(config: Config, changefeed: Changefeed) -> str:
     namespaces = Lake(read_only_config(config), changefeed).catalog.list_namespaces()
     return f"it answers, with {counted(len(namespaces), 'namespace')}."
+
+
+def _store(config: Config, changefeed: Changefeed, root: str) -> str:
+    """List the folder of the warehouse as pyiceberg opens it; before the first run there is none."""
+    catalog = Lake(read_only_config(config), changefeed).catalog
+    io = load_file_io(catalog.properties, root)
+    if not isinstance(io, PyArrowFileIO):
+        return f"{type(io).__name__} opens it, which is not tested here."
+    scheme, bucket, path = io.parse_location(root, io.properties)
+    with suppress(FileNotFoundError):
+        io.fs_by_scheme(scheme, bucket).get_file_info(pafs.FileSelector(path))
+    return f"{root} can be listed; whether it can be written, the first run shows."
 
 
 def _source(config: Config, changefeed: Changefeed) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
+from ticdc_assets_tests.services.object_store import s3_store
 
 IN_THE_FUTURE_S = 4_000_000_000
 
@@ -59,6 +61,32 @@ def test_a_missing_java_and_a_missing_source_are_both_reported_and_the_rest_is_l
         "ok   start of Java: it starts without an archive of classes, which needs Java and a folder for caches."
         in lines
     )
+
+
+@pytest.mark.services
+def test_a_warehouse_in_a_bucket_is_listed_and_one_that_is_not_there_is_reported(
+    tmp_path: Path, local_workers: None, capfd: Any, monkeypatch: pytest.MonkeyPatch
+):
+    with s3_store(tmp_path) as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        feed = shop(tmp_path / "feed")
+        written = yaml.safe_load(feed.path.read_text())
+        found = {}
+        for bucket in (store.bucket, "nowhere"):
+            lake = {"uri": f"sqlite:///{tmp_path}/{bucket}.db", "warehouse": f"s3://{bucket}/lake"}
+            feed.path.write_text(yaml.safe_dump({**written, "catalog": lake, "object_store": store.block}))
+            found[bucket] = findings(feed, capfd)["warehouse"]
+
+        assert found == {
+            store.bucket: (True, "s3://lake/lake can be listed; whether it can be written, the first run shows."),
+            "nowhere": (
+                False,
+                "the bucket nowhere: expected an answer of the object store, found NO_SUCH_BUCKET. Make the bucket, or "
+                "correct catalog.warehouse. Then run again; no partial result is visible.",
+            ),
+        }
+        assert store.files("") == set()
 
 
 def test_a_clock_that_is_behind_the_source_is_reported(tmp_path: Path, local_workers: None, capfd: Any):
