@@ -42,11 +42,18 @@ ANSWER_BYTES_MAX: Final = 16 << 20
 UNKNOWN_IDS_MAX: Final = 1_000
 """Ids unknown to the registry. More of them mean that the messages have another protocol."""
 
+_PROBES_MAX: Final = 3
+"""How many schemas of the lake are compared with the registry's: a single one may have been deleted there."""
+
 _SCHEMA_NOT_FOUND: Final = 40403
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _DENIED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _ADVICE: Final = "Check `schema_registry` in the config; if the address is right, run again when the registry answers."
+
+_ADVICE_OTHER: Final = (
+    "Let `schema_registry` name the registry that TiCDC registers at, with all its schemas; then run again."
+)
 
 
 class UnknownSchemaError(LookupError):
@@ -147,9 +154,37 @@ class RegistrySchemas:
         self._known[schema_id] = self.fetched[schema_id] = schema
         return schema
 
+    def require_own_registry(self) -> None:
+        """Raise SourceError if the registry is that of other messages. Call it before anything is published: messages
+        whose schemas are unknown are quarantined, and the first schemas of a table cannot be added later.
+
+        It is another registry if it knows no schema of the messages, or has another schema under an id of the lake.
+        """
+        if self._client is None or not (self._unknown or self.fetched):
+            return
+        newest = sorted(self._of_lake, reverse=True)[:_PROBES_MAX]
+        found = {schema_id: known for schema_id in newest if (known := self._asked(self._client, schema_id))}
+        if any(not _equal(known, self._of_lake[schema_id]) for schema_id, known in found.items()):
+            raise SourceError(self.url, "the schemas of before under their ids", "others", _ADVICE_OTHER)
+        if not found and not self.fetched:
+            unknown = ", ".join(map(str, sorted(self._unknown)[:_PROBES_MAX]))
+            raise SourceError(
+                self.url, "a registry that knows schemas of the messages", f"none of {unknown}", _ADVICE_OTHER
+            )
+
+    @staticmethod
+    def _asked(client: RegistryClient, schema_id: int) -> str | None:
+        with suppress(UnknownSchemaError):
+            return client.schema(schema_id)
+        return None
+
+    @cached_property
+    def _of_lake(self) -> dict[int, str]:
+        return dict(self._kept())
+
     @cached_property
     def _known(self) -> dict[int, str]:
-        return dict(self._kept())
+        return dict(self._of_lake)
 
     def _note_unknown(self, schema_id: int) -> None:
         self._unknown.add(schema_id)
@@ -159,6 +194,14 @@ class RegistrySchemas:
 
     def __reduce__(self) -> tuple[Callable[[dict[int, str]], RegistrySchemas], tuple[dict[int, str]]]:
         return _only, (self._known,)
+
+
+def _equal(schema: str, other: str) -> bool:
+    """Whether two schemas are the same JSON: a registry may write it in another way after a migration."""
+    try:
+        return schema == other or bool(orjson.loads(schema) == orjson.loads(other))
+    except orjson.JSONDecodeError:
+        return False
 
 
 def _only(schemas: dict[int, str]) -> RegistrySchemas:

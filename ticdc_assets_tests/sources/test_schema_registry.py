@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from base64 import b64encode
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,58 @@ def test_unknown_ids_without_end_stop_the_run(monkeypatch: pytest.MonkeyPatch):
                 schemas(schema_id)
         with pytest.raises(SourceError, match="4 unknown ids"):
             schemas(3)
+
+
+# -- another registry --------------------------------------------------------------------------------------------------
+
+INT = answer(200, {"schema": '"int"'})
+
+
+def asked_for(schemas: RegistrySchemas, *ids: int) -> RegistrySchemas:
+    for schema_id in ids:
+        with suppress(LookupError):
+            schemas(schema_id)
+    return schemas
+
+
+@pytest.mark.parametrize(
+    ("answers", "of_lake", "found"),
+    [
+        ([NOT_FOUND], {}, "found none of 8, 9. Let `schema_registry` name"),
+        ([NOT_FOUND], {7: '"string"'}, "found none of 8, 9. Let `schema_registry` name"),
+        ([SCHEMA, SCHEMA, INT], {7: '"string"'}, "expected the schemas of before under their ids, found others."),
+        ([NOT_FOUND, NOT_FOUND, INT], {7: '"string"'}, "expected the schemas of before under their ids, found others."),
+    ],
+)
+def test_the_registry_of_other_messages_stops_the_run(answers: list[Answer], of_lake: dict[int, str], found: str):
+    with Registry(*answers).running() as registry:
+        schemas = asked_for(RegistrySchemas(lambda: of_lake, registry.client()), 8, 9)
+
+        with pytest.raises(SourceError) as raised:
+            schemas.require_own_registry()
+
+    assert found in str(raised.value)
+    assert raised.value.where == registry.url
+
+
+@pytest.mark.parametrize(
+    ("answers", "of_lake"),
+    [
+        ([SCHEMA, NOT_FOUND], {}),
+        ([NOT_FOUND, NOT_FOUND, SCHEMA], {7: '"string"'}),
+        ([SCHEMA, SCHEMA, NOT_FOUND], {7: '"string"'}),
+        ([SCHEMA, SCHEMA, answer(200, {"schema": '{"type":"int"}'})], {7: '{ "type": "int" }'}),
+    ],
+)
+def test_a_registry_that_lacks_some_schemas_or_writes_them_in_another_way_is_the_own_one(
+    answers: list[Answer], of_lake: dict[int, str]
+):
+    with Registry(*answers).running() as registry:
+        asked_for(RegistrySchemas(lambda: of_lake, registry.client()), 8, 9).require_own_registry()
+
+
+def test_a_run_without_new_schemas_compares_none():
+    with Registry(NOT_FOUND).running() as registry:
+        asked_for(RegistrySchemas(lambda: {7: '"string"'}, registry.client()), 7).require_own_registry()
+
+    assert registry.asked == []

@@ -69,9 +69,16 @@ def options_of(
 
 
 def keep_schemas(options: Any, control: Control) -> None:
-    """Keep the schemas from a registry, before anything is published that was decoded with them."""
+    """Keep the schemas from a registry, before anything is published that was decoded with them.
+
+    Raises:
+        SourceError: the registry is that of other messages.
+    """
     schemas = getattr(options, "schemas", None)
-    if isinstance(schemas, RegistrySchemas) and schemas.fetched:
+    if not isinstance(schemas, RegistrySchemas):
+        return
+    schemas.require_own_registry()
+    if schemas.fetched:
         control.keep_registered(schemas.url, schemas.fetched)
         schemas.fetched = {}
 

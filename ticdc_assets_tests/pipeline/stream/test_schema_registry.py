@@ -109,6 +109,24 @@ def test_a_schema_that_the_registry_does_not_know_quarantines_its_messages_only(
     assert any(changes(lake).values())
 
 
+def test_a_registry_of_other_messages_publishes_nothing_and_the_right_one_continues(tmp_path: Path):
+    schemas = schemas_of(WORKLOAD)
+    known: dict[int, str] = {}
+    with Registry(registry_of(known)).running() as registry:
+        lake = lake_of(tmp_path, {"url": registry.url})
+        with pytest.raises(SourceError, match="expected a registry that knows schemas of the messages, found none of"):
+            lake.publish()
+        assert lake.lake.control.newest() is None
+
+        known.update(schemas)
+        lake_of(tmp_path, {"url": registry.url}).publish()
+    by_file = lake_of(tmp_path / "file", {"file": str(WORKLOAD.root / "registry.json")})
+    by_file.publish()
+
+    assert changes(lake) == changes(by_file)
+    assert lake.lake.control.quarantined() == []
+
+
 @pytest.mark.parametrize("status", [401, 500])
 def test_a_registry_that_fails_stops_the_run_and_publishes_nothing(tmp_path: Path, status: int):
     with Registry(answer(status, {"message": "row 42"})).running() as registry:
