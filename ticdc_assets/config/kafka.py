@@ -45,6 +45,8 @@ _BROKER: Final = re.compile(
 _PORT_MAX: Final = 65535
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+LOGIN_PARAMETERS: Final = frozenset({"enable-tls", "sasl-user", "sasl-password", "sasl-mechanism"})
+"""The parameters of a sink URI that this project logs in with."""
 _SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
 

@@ -52,7 +52,7 @@ class MessageFile:
     def read_row_group(self, row_group: int, columns: list[str]) -> pa.Table:
         """These columns of a row group."""
         with _named_in_errors(self._of):
-            return (self._parquet or self._open()).read_row_group(row_group, columns=columns)
+            return (self._parquet or self._open()).read_row_group(row_group, columns=columns, use_threads=False)
 
     def read(self, columns: list[str]) -> pa.Table:
         """These columns of all rows."""
@@ -60,8 +60,9 @@ class MessageFile:
             return (self._parquet or self._open()).read(columns=columns, use_threads=False)
 
     def _open(self) -> pq.ParquetFile:
-        # Nothing else refers to the stream, so it is closed with the last reference to what is returned.
-        return pq.ParquetFile(self._io.new_input(self._of.uri).open())
+        # Nothing else refers to the stream, so it is closed with the last reference to what is returned. Columns that
+        # lie next to each other are read with one request.
+        return pq.ParquetFile(self._io.new_input(self._of.uri).open(), pre_buffer=True)
 
 
 @contextmanager

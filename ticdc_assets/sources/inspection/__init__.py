@@ -15,7 +15,7 @@ from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.settings import add_store_options
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
-from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri
+from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri, unread_parameters
 from ticdc_assets.sources.storage.paths import METADATA
 from ticdc_assets.work_progress import OnProgress, no_progress
 
@@ -31,7 +31,10 @@ _CAPTURES: Final = "messages.jsonl, <topic>-<partition>.bin"
 def inspect_source(place: str, bounds: Bounds, on_progress: OnProgress = no_progress) -> Inspection:
     """Inspect a file, a folder, or the URI of a bucket or a topic. SourceError if nothing in it comes from TiCDC."""
     if is_kafka(place):
-        return inspect_kafka(source_of_uri(place), None, bounds, on_progress)
+        found = inspect_kafka(source_of_uri(place), None, bounds, on_progress)
+        if unread := unread_parameters(place):
+            found.note(unread)
+        return found
     if "://" in place:
         return _stored(place, bounds, on_progress)
     path = Path(place).expanduser()

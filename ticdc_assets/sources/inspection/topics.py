@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, SinkOptions
-from ticdc_assets.config.kafka import kafka_of_sink_uri
-from ticdc_assets.config.secrets import redacted
+from ticdc_assets.config.kafka import LOGIN_PARAMETERS, kafka_of_sink_uri
+from ticdc_assets.config.secrets import query_of, redacted
 from ticdc_assets.config.sink import KAFKA_SCHEMES, split_uri
 from ticdc_assets.errors import ConfigError, DecodeError, SourceError
 from ticdc_assets.protocols.avro.decoder import registry_from_json
@@ -36,6 +36,13 @@ def source_of_uri(uri: str) -> KafkaSource:
     except ConfigError as error:
         advice = "Write kafka://host:9092/topic."
         raise SourceError(redacted(uri), error.expected, error.found, advice) from None
+
+
+def unread_parameters(uri: str) -> str:
+    """The parameters of a topic's URI that an inspection does not read, as a sentence; empty without such."""
+    names = sorted(query_of(uri).keys() - LOGIN_PARAMETERS)
+    shows = "the messages show what TiCDC was told"
+    return f"Of the URI, {', '.join(names)} {'is' if len(names) == 1 else 'are'} not read: {shows}." if names else ""
 
 
 def inspect_kafka(

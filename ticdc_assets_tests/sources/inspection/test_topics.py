@@ -102,6 +102,16 @@ def test_a_partition_without_messages_has_no_watermark(kafka, topics, capfd):
 
 
 @OF_BROKER
+def test_parameters_of_the_uri_that_are_not_read_are_named(kafka, topics, capfd):
+    _, topic = sent(kafka, topics, "canal-json-tidb")
+
+    assert main(["inspect", f"kafka://{kafka.brokers}/{topic}?protocol=open-protocol&partition-num=9"]) == 0
+    shown = capfd.readouterr().out
+    assert "protocol=canal-json&enable-tidb-extension=true" in shown
+    assert "Of the URI, partition-num, protocol are not read: the messages show what TiCDC was told." in shown
+
+
+@OF_BROKER
 def test_a_config_is_compared_with_its_topics(kafka, topics, tmp_path, capfd):
     _, topic = sent(kafka, topics, "canal-json-tidb")
 
