@@ -34,6 +34,7 @@ class SegmentFile:
     """
 
     uri: str
+    size_bytes: int
     first: int
     end: int
     rows: int
@@ -142,7 +143,8 @@ def _segment_file(table: Table, file: DataFile) -> tuple[str, int, SegmentFile]:
         raise LakeError(".".join(table.name()), "files of one topic and partition each", found, advice)
     newest = upper.get(TIMESTAMP_ID)
     newest_us = None if newest is None else int(from_bytes(TimestamptzType(), newest))
-    return topic, partition, SegmentFile(file.file_path, first, last + 1, file.record_count, newest_us)
+    size_bytes = file.file_size_in_bytes
+    return topic, partition, SegmentFile(file.file_path, size_bytes, first, last + 1, file.record_count, newest_us)
 
 
 def remove_landings(table: Table, changefeed: str, gone: Sequence[Landing]) -> None:
