@@ -145,10 +145,10 @@ def _is_broker(text: str) -> bool:
 
 
 def _named_topics(section: Section) -> tuple[str, ...]:
-    """The topics in `topics`; none if it is unset or invalid."""
+    """The topics in `topics`; none if it is unset or invalid, or empty beside a `pattern`."""
     topics = section.texts("topics")
     wrong = [topic for topic in topics if not _TOPIC.fullmatch(topic) or topic in (".", "..")]
-    if wrong or section.raw("topics") == []:
+    if wrong or (section.raw("topics") == [] and "pattern" not in section):
         found = shown(wrong[0]) if wrong else "an empty list"
         advice = 'Write topics: ["..."], or pattern for a regular expression, or remove the key.'
         section.problem("topics", "names of topics: 1 to 249 letters, digits, dots, _ and -", found, advice)

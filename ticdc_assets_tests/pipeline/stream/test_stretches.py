@@ -28,6 +28,6 @@ def test_stretches_have_all_messages_and_are_small(blocks, cores):
     assert max(found, default=0) <= batch.STRETCH_BATCHES_MAX * MESSAGES
 
 
-@pytest.mark.parametrize(("blocks", "cores", "count"), [(17, 2, 4), (40, 3, 6), (2, 8, 2), (9, 1, 2)])
+@pytest.mark.parametrize(("blocks", "cores", "count"), [(17, 2, 4), (40, 3, 9), (2, 8, 2), (9, 1, 2)])
 def test_each_core_has_as_many_stretches_as_the_others(blocks, cores, count):
     assert len(stretches(blocks, cores)) == count
