@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets_tests.bench import child, targets
+from ticdc_assets_tests.bench import child, ours, targets
+from ticdc_assets_tests.bench.children.kafka_run import LAKE
 from ticdc_assets_tests.bench.ground import BenchContext
 from ticdc_assets_tests.bench.streams import topics
 from ticdc_assets_tests.services.kafka import KafkaServer, kafka_server
@@ -46,8 +48,9 @@ def _measure(ground: BenchContext, kafka: KafkaServer, form: str, partitions: in
         "ticdc-assets, landed messages to changelog and mirror": after,
         "ticdc-assets, landing, changelog and mirror": whole,
     }
-    if project["rows"] != len(ground.true_rows) * (ground.events // 100_000 or 1):
-        ground.on_progress(f"the mirror has {project['rows']:,} rows")
+    rows = ours.mirror_row_count(ours.lake_in(_folder(ground, "children.kafka_run", topic) / LAKE))
+    if rows != len(ground.true_rows) * (ground.events // 100_000 or 1):
+        ground.on_progress(f"the mirror has {rows:,} rows")
     if form == CANAL_JSON:
         measured |= _peers(ground, topic, named, landing["wall_s"], after["wall_s"])
     for name, spent in measured.items():
@@ -78,5 +81,8 @@ def _peers(
 
 
 def _run(ground: BenchContext, module: str, name: str, **given: Any) -> child.Outcome:
-    scratch = ground.scratch / f"{module.rpartition('.')[2]}-{name}"
-    return child.run(f"ticdc_assets_tests.bench.{module}", scratch, **given)
+    return child.run(f"ticdc_assets_tests.bench.{module}", _folder(ground, module, name), **given)
+
+
+def _folder(ground: BenchContext, module: str, name: str) -> Path:
+    return ground.scratch / f"{module.rpartition('.')[2]}-{name}"
