@@ -16,7 +16,6 @@ from ticdc_assets.errors import SourceError
 if TYPE_CHECKING:
     from ticdc_assets.tables.landings import SegmentFile
 
-
 WHOLE_BYTES_MAX: Final = 64 << 10
 """A file of up to this size is read at once, which takes one request instead of three."""
 
@@ -82,7 +81,8 @@ class MessageFile:
 def _named_in_errors(file: SegmentFile) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        name, found = PurePosixPath(file.uri).name, error.strerror or type(error).__name__
+    except (OSError, pa.ArrowInvalid) as error:  # the second, where the file is damaged
+        found = getattr(error, "strerror", None) or type(error).__name__
+        name = PurePosixPath(file.uri).name
         advice = "Restore it: it has messages that Kafka may no longer have."
         raise SourceError(f"messages, file {name}", "a file that can be read", found, advice) from None

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.landing import landed_log as reading
-from ticdc_assets.pipeline.landing import records
+from ticdc_assets.pipeline.landing import message_file, records
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.protocols.limits import BATCH_BYTES
@@ -77,6 +78,7 @@ def test_the_row_groups_of_all_partitions_together_have_a_bounded_size(kafka, to
 
 def test_a_log_of_many_partitions_keeps_no_file_open(kafka, topic, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "OPEN_FILES_MAX", 3)
+    monkeypatch.setattr(message_file, "WHOLE_BYTES_MAX", 0)
     monkeypatch.setattr(records, "ROW_GROUP_MESSAGES", 4)
     monkeypatch.setattr("ticdc_assets.sources.message_block.BLOCK_MESSAGES", 7)
     kafka.make_topic(topic, 5)
@@ -88,6 +90,25 @@ def test_a_log_of_many_partitions_keeps_no_file_open(kafka, topic, tmp_path, mon
     assert len(seen) == 8
     assert set(seen) == {0}
     assert landed(lake) == {partition: list(range(10)) for partition in range(5)}
+
+
+@pytest.mark.parametrize("whole_bytes_max", [0, message_file.WHOLE_BYTES_MAX])
+@pytest.mark.parametrize("kept_bytes", [None, 0, 100])
+def test_a_file_that_is_gone_or_cut_off_is_named(kafka, topic, tmp_path, monkeypatch, whole_bytes_max, kept_bytes):
+    monkeypatch.setattr(message_file, "WHOLE_BYTES_MAX", whole_bytes_max)
+    kafka.make_topic(topic)
+    kafka.send(numbered(topic, 10))
+    lake = lake_of(tmp_path, kafka, [topic])
+    land(lake, LocalWorkers())
+    file = Path(_files(lake)[0].uri.removeprefix("file://"))
+    data = file.read_bytes()
+    file.unlink()
+    if kept_bytes is not None:
+        file.write_bytes(data[:kept_bytes])
+
+    with pytest.raises(SourceError, match=f"messages, file {file.name}: expected a file that can be read") as raised:
+        list(landed_log(lake).blocks())
+    assert "Restore it" in raised.value.advice
 
 
 def _files(lake):
