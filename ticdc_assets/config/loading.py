@@ -85,7 +85,7 @@ def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
     return replace(changefeed, source=source, large_rows=large_rows)
 
 
-# ---- Spark -----------------------------------------------------------------------------------------------
+# ---- Spark -----------------------------------------------------------------------------------------------------------
 
 
 def _spark(section: Section) -> SparkConfig:
