@@ -7,9 +7,9 @@ whole commit. A worker gets that of its own part from the driver, and reads only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -104,11 +104,10 @@ class LandedLog:
 
     def sections(self, parts: Sequence[LogPart]) -> list[LandedLog]:
         """See `MessageLog`. A section has only the commits that it reads."""
-        io = load_file_io(dict(self.io_properties), location=self.location)
-        whole = lru_cache(maxsize=1)(lambda number: order_of(io, self.landings[number - self.first_commit].segments))
-        return [self._section(part, whole) for part in parts]
+        orders = _OrdersInTurn(self, load_file_io(dict(self.io_properties), location=self.location))
+        return [self._section(part, orders) for part in parts]
 
-    def _section(self, part: LogPart, whole: Callable[[int], MessageOrder]) -> LandedLog:
+    def _section(self, part: LogPart, of_commits: _OrdersInTurn) -> LandedLog:
         kept: list[Landing] = []
         orders: dict[int, MessageOrder] = {}
         first, left = part.start.record, part.messages
@@ -117,7 +116,7 @@ class LandedLog:
                 break
             number, end = part.start.file + len(kept), min(landing.rows, first + left)
             if len(landing.segments) > 1:
-                orders[number] = whole(number).part(first, end)
+                orders[number] = of_commits.part(number, first, end)
             kept.append(landing)
             first, left = 0, left - (end - first)
         return replace(self, landings=tuple(kept), first_commit=part.start.file, orders=orders)
@@ -142,6 +141,25 @@ def landed_log(lake: Lake) -> LandedLog:
         if topic in written_to and (count is None or number < count)
     )
     return LandedLog(landings, removed, partitions, table.location(), lake.io_properties, offsets.faults)
+
+
+class _OrdersInTurn:
+    """The order of the messages of parts of a log. Of consecutive parts, each commit is sorted once."""
+
+    def __init__(self, log: LandedLog, io: FileIO) -> None:
+        self._log = log
+        self._io = io
+        self._number = -1
+        self._left = MessageOrder(0, np.zeros(0, np.uint8), np.zeros(0, np.int64))
+
+    def part(self, number: int, begin: int, end: int) -> MessageOrder:
+        """The order of the rows from `begin` up to, but not including, `end` of a commit."""
+        if number != self._number or begin < self._left.at:
+            self._left = order_of(self._io, self._log.landings[number - self._log.first_commit].segments)
+            self._number = number
+        at, left = self._left.at, self._left
+        self._left = left.part(end - at, len(left))
+        return left.part(begin - at, end - at)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
