@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ticdc_assets.errors import CREATE_AGAIN
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.schema.history.source_table import SourceName, SourceTable, Stop, fold_name
 
 
@@ -25,7 +26,13 @@ class Hold:
     """Why a run does not advance a table."""
 
     state: TableState
+    code: NoteCode
     reason: str
+
+    @property
+    def note(self) -> Note:
+        """What records of the table say."""
+        return Note(self.code, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +97,11 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
 
 def _hold_of(stop: Stop) -> Hold:
     """The hold of a table that stopped at a statement, with what lets it continue."""
-    return Hold(TableState.STOPPED, f"{stop.reason.removesuffix('.')}. {CREATE_AGAIN}")
+    return Hold(TableState.STOPPED, NoteCode.STATEMENT, f"{stop.reason.removesuffix('.')}. {CREATE_AGAIN}")
 
 
 def _hold_of_dropped(stop: Stop) -> Hold:
-    return Hold(TableState.DROPPED, stop.reason)
+    return Hold(TableState.DROPPED, NoteCode.STATEMENT, stop.reason)
 
 
 def is_held(commit_range: CommitRange) -> bool:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-
-WRITTEN_OTHERWISE: Final = "written without a statement: "
-"""The first words of a table's note where its changelog has rows that it would not have with all statements."""
-
-REPLACED: Final = "replaced: "
-"""The first words of a table's note where the history no longer has its source table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,7 @@ def written_otherwise_in(
 
 
 def _otherwise(commit_range: CommitRange, by_arrival: bool) -> Hold:
-    if commit_range.hold is not None and is_written_otherwise(commit_range.hold.reason):
+    if commit_range.hold is not None and commit_range.hold.code is NoteCode.LATE_STATEMENT:
         return commit_range.hold
     return written_otherwise(commit_range.source_table, by_arrival)
 
@@ -139,7 +134,8 @@ def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
     )
     return Hold(
         TableState.STOPPED,
-        f"{WRITTEN_OTHERWISE}{name}: expected all statements before the rows that come after them, found one that came "
+        NoteCode.LATE_STATEMENT,
+        f"{name}: expected all statements before the rows that come after them, found one that came "
         f"later, so that its changelog has rows of other columns or of another table. {advice}",
     )
 
@@ -149,7 +145,8 @@ def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin:
     name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
     return Hold(
         TableState.STOPPED,
-        f"{WRITTEN_OTHERWISE}{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
+        NoteCode.LATE_STATEMENT,
+        f"{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
         f"since a statement that came late shows that some are its rows, found {found}. Restore them, "
         f"or read it in a changefeed of its own. {CREATE_AGAIN}",
     )
@@ -162,20 +159,16 @@ def without_dropped(held: Mapping[str, Hold], commit_ranges: Mapping[str, Commit
     return {i: replace(hold, state=TableState.DROPPED) if i in dropped else hold for i, hold in held.items()}
 
 
-def is_written_otherwise(note: str) -> bool:
-    """Whether a table's note says that its changelog is invalid."""
-    return note.startswith(WRITTEN_OTHERWISE)
-
-
 def is_unrecorded(record: WatermarkRecord | None, history: History, commit_ranges: Mapping[str, CommitRange]) -> bool:
     """Whether the newest record does not yet state the effect of late statements."""
     known = history.by_id()
     for table in record.tables if record is not None else ():
         commit_range = commit_ranges.get(table.source_table)
         hold = commit_range.hold if commit_range is not None else None
-        if hold is not None and is_written_otherwise(hold.reason) and not is_written_otherwise(table.note):
+        is_late = hold is not None and hold.code is NoteCode.LATE_STATEMENT
+        if is_late and not table.has(NoteCode.LATE_STATEMENT):
             return True
-        if is_replaced(table, known) and not table.note.startswith(REPLACED):
+        if is_replaced(table, known) and not table.has(NoteCode.REPLACED):
             return True
     return False
 
@@ -233,14 +226,14 @@ def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:
         return list(set_aside(lake.catalog, table.source_table, tuple(name)))
 
     note = (
-        f"{REPLACED}a statement came late: the rows of {table.schema}.{table.table} are those of other source tables. "
+        f"a statement came late: the rows of {table.schema}.{table.table} are those of other source tables. "
         "Nothing more is added here. Drop these tables when nobody reads them."
     )
     state = str(TableState.DROPPED)
     return replace(
         table,
         state=state,
-        note=note,
+        notes=(Note(NoteCode.REPLACED, note),),
         mirror=moved(table.mirror),
         changelog=moved(table.changelog),
         history_table=moved(table.history_table),

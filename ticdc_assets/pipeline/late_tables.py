@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -18,9 +19,6 @@ from ticdc_assets.sources.storage.scan_result import Scan, TableScan
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.control.records import WatermarkRecord
-
-PASSED: Final = "passed unread: "
-"""The first words of a table's note where earlier records of the table were passed unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def not_followed_yet(record: WatermarkRecord | None, commit_ranges: Mapping[str,
     """The tables that no earlier run has read; empty before the first run."""
     if record is None:
         return []
-    followed = {table.source_table for table in record.tables if not table.note.startswith(PASSED)}
+    followed = {table.source_table for table in record.tables if not table.has(NoteCode.PASSED_UNREAD)}
     return [
         commit_range.source_table
         for commit_range in commit_ranges.values()
@@ -51,7 +49,7 @@ def with_holds(commit_ranges: Mapping[str, CommitRange], held: Mapping[str, Hold
 
 def is_passed(commit_range: CommitRange) -> bool:
     """Whether the table is held because its earlier records cannot be read again."""
-    return commit_range.hold is not None and commit_range.hold.reason.startswith(PASSED)
+    return commit_range.hold is not None and commit_range.hold.code is NoteCode.PASSED_UNREAD
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
@@ -202,4 +200,4 @@ def _no_folder(source_table: SourceTable) -> Hold:
 def _held(source_table: SourceTable, sentence: str) -> Hold:
     """The hold; a dropped table holds nothing back."""
     state = TableState.STOPPED if source_table.dropped_ts is None else TableState.DROPPED
-    return Hold(state, PASSED + sentence)
+    return Hold(state, NoteCode.PASSED_UNREAD, sentence)

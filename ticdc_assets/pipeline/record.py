@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_history import written_history_of
 
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
     from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
-
-BETWEEN_NOTES: Final = "; "
-
-MIRROR_FAULT: Final = "its mirror: "
-"""The first words of a table's note where its mirror has a fault and its changelog has none."""
 
 
 def says_the_same(record: WatermarkRecord, other: WatermarkRecord) -> bool:
@@ -32,7 +28,7 @@ def table_record(
     old: TableRecord | None,
     place: TableLocations,
     table: Table | None,
-    note: str,
+    warnings: tuple[Note, ...],
 ) -> TableRecord:
     """The record of one table after the run. Its fields of the mirror and the history are unchanged until these
     advance.
@@ -42,18 +38,18 @@ def table_record(
         old: its newest record.
         place: the identifiers of its tables.
         table: its changelog after the run; None if there is none.
-        note: a warning to add to its note; "" for none.
+        warnings: the warnings about it.
     """
     source_table = commit_range.source_table
     done = replace(commit_range, high=commit_range.low, hold=hold) if hold else commit_range
     snapshot = table.current_snapshot() if table is not None else None
-    notes = [done.hold.reason] if done.hold else list(source_table.marks)
+    notes = [done.hold.note] if done.hold else [Note(NoteCode.COLUMNS, mark) for mark in source_table.marks]
     return TableRecord(
         source_table=source_table.id,
         schema=source_table.name[0],
         table=source_table.name[1],
         state=str(done.state),
-        note=BETWEEN_NOTES.join(filter(None, [*notes, note])),
+        notes=(*notes, *warnings),
         key=list(source_table.newest.key),
         watermark=done.high,
         mirror=old.mirror if old else None,
@@ -72,9 +68,9 @@ def _history_digest(changelog: Table) -> str | None:
     return written.digest if written is not None else None
 
 
-def unknown_table(schema: str, table: str, state: str, note: str) -> TableRecord:
+def unknown_table(schema: str, table: str, state: str, note: Note) -> TableRecord:
     """The record of a table without a known schema. It holds back the recorded TSO like any other table."""
-    return TableRecord(unknown_id(schema, table), schema, table, state, note, [], 0, None, None, None, None, None)
+    return TableRecord(unknown_id(schema, table), schema, table, state, (note,), [], 0, None, None, None, None, None)
 
 
 def unknown_id(schema: str, table: str) -> str:

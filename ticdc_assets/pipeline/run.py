@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
@@ -39,7 +40,9 @@ READS_MAX: Final = 11
 """How often one run reads the same records because their rows add columns. Tables whose rows add more are held."""
 
 NOT_SELECTED: Final = Hold(
-    TableState.WAITING, "It was not selected in the last run. The next run of the whole changefeed continues it."
+    TableState.WAITING,
+    NoteCode.NOT_SELECTED,
+    "It was not selected in the last run. The next run of the whole changefeed continues it.",
 )
 
 
@@ -210,8 +213,8 @@ class ChangelogRun:
         for source_table_id, commit_range in pending.commit_ranges.items():
             old, hold = recorded.get(source_table_id), held.get(source_table_id)
             table = published[source_table_id].table if source_table_id in published else tables.get(source_table_id)
-            note = batch.note(commit_range.source_table, old)
-            records.append(table_record(commit_range, hold, old, locations[source_table_id], table, note))
+            warnings = batch.warnings(commit_range.source_table, old)
+            records.append(table_record(commit_range, hold, old, locations[source_table_id], table, warnings))
         return [*records, *set_replaced_aside(self._lake, pending.history, pending.record)]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from ticdc_assets.notes import Note
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
     from ticdc_assets.pipeline.tasks import TaskReport
     from ticdc_assets.schema.ddl_event import DdlEvent
@@ -120,8 +121,8 @@ class SourceBatch(Protocol):
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
         """Where the next scan begins."""
 
-    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
-        """The note of a table in the record; "" for none."""
+    def warnings(self, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
+        """The warnings about a table for the record."""
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records, plus those of tables that wait for a schema or for the statements of another changefeed."""

@@ -128,7 +128,7 @@ def records(scratch: Path) -> None:
 def _record(tables: int, number: int) -> WatermarkRecord:
     named = (
         TableRecord(
-            f"{i}@1", "shop", f"table_{i}", "live", "", ["id"], number, ["shop", f"table_{i}"],
+            f"{i}@1", "shop", f"table_{i}", "live", (), ["id"], number, ["shop", f"table_{i}"],
             hash((i, number)), ["shop__changes", f"table_{i}"], hash((number, i)), 5, uuid.uuid4().hex,
         )
         for i in range(tables)

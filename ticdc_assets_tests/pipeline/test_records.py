@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import (
     CommitRange,
     Hold,
@@ -29,7 +30,8 @@ CREATE = event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")
 [TABLE] = fold([CREATE]).source_tables
 [DROPPED] = fold([CREATE, event(30, "t", "DROP TABLE `t`")]).source_tables
 [RENAMED] = fold([CREATE, event(30, "u", "RENAME TABLE `t` TO `u`")]).source_tables
-HOLD = Hold(TableState.WAITING, "no file")
+HOLD = Hold(TableState.WAITING, NoteCode.INPUT, "no file")
+WARNINGS = (Note(NoteCode.SCHEMA_CHECKSUM, "a warning"),)
 T = ("shop", "t")
 STOP = Stop(30, "no such column")
 
@@ -91,7 +93,9 @@ def test_a_hold_that_is_not_the_stop_lets_nothing_through():
 
 # -- records ----------------------------------------------------------------------------------------------------------
 
-OLD = TableRecord(TABLE.id, *T, "live", "old note", ["id"], 20, ["m", "t"], 5, ["c", "t"], 6, 7, "digest")
+OLD = TableRecord(
+    TABLE.id, *T, "live", (Note(NoteCode.COLUMNS, "old note"),), ["id"], 20, ["m", "t"], 5, ["c", "t"], 6, 7, "digest"
+)
 POSITION = TableLocations(
     mirror=("new", "mirror"),
     changelog=("new", "log"),
@@ -103,29 +107,29 @@ POSITION = TableLocations(
 
 
 def test_a_table_that_was_brought_forward_says_how_far_and_keeps_what_its_mirror_was():
-    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, None, "")
+    found = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, None, ())
 
-    assert found == replace(OLD, watermark=50, note="")
+    assert found == replace(OLD, watermark=50, notes=())
 
 
 def test_a_table_that_is_held_after_all_stays_where_it_was_and_says_why():
-    found = table_record(CommitRange(TABLE, 20, 50), HOLD, OLD, POSITION, None, "a warning")
+    found = table_record(CommitRange(TABLE, 20, 50), HOLD, OLD, POSITION, None, WARNINGS)
 
-    assert found == replace(OLD, state="waiting", note="no file; a warning")
+    assert found == replace(OLD, state="waiting", notes=(HOLD.note, *WARNINGS))
 
 
 def test_marks_of_the_history_are_noted_unless_the_table_is_held():
     marked = replace(TABLE, marks=("a guess",))
 
-    assert table_record(CommitRange(marked, 20, 50), None, None, POSITION, None, "w").note == "a guess; w"
-    assert table_record(CommitRange(marked, 20, 50), HOLD, None, POSITION, None, "").note == "no file"
+    assert table_record(CommitRange(marked, 20, 50), None, None, POSITION, None, WARNINGS).note == "a guess; a warning"
+    assert table_record(CommitRange(marked, 20, 50), HOLD, None, POSITION, None, ()).note == "no file"
 
 
 def test_a_table_without_a_record_and_without_a_changelog_has_neither():
-    found = table_record(CommitRange(DROPPED, 20, 50), None, None, POSITION, None, "")
+    found = table_record(CommitRange(DROPPED, 20, 50), None, None, POSITION, None, ())
 
-    assert found == TableRecord(TABLE.id, *T, "dropped", "", ["id"], 50, None, None, None, None, None, None)
-    assert unknown_table(*T, "waiting", "why").watermark == 0
+    assert found == TableRecord(TABLE.id, *T, "dropped", (), ["id"], 50, None, None, None, None, None, None)
+    assert unknown_table(*T, "waiting", HOLD.note).watermark == 0
 
 
 def test_a_changelog_tells_its_place_and_snapshot_and_an_empty_one_keeps_the_recorded_snapshot(tmp_path: Path):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.config.model import CatalogConfig
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import tables as control_tables
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
@@ -25,7 +26,9 @@ def control(tmp_path: Path) -> Control:
 
 
 def record(tso: int, minute: int, complete: bool = True) -> WatermarkRecord:
-    table = TableRecord("1", "shop", "t", "live", "", ["id"], tso, ["shop", "t"], tso, None, None, tso)
+    table = TableRecord(
+        "1", "shop", "t", "live", (Note(NoteCode.COLUMNS, "a guess"),), ["id"], tso, ["shop", "t"], tso, None, None, tso
+    )
     return WatermarkRecord(BEGIN + timedelta(minutes=minute), f"run{minute}", tso, complete, "{}", (table,))
 
 

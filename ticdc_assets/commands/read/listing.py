@@ -67,6 +67,7 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "rows": table.rows,
         "state": table.state,
         "note": table.note,
+        "codes": [note.code for note in table.notes],
         "mirror_snapshot_id": table.mirror_snapshot_id,
         "history_table": table.history_table,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.errors import OtherTableError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import caught_up
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.late_statements import (
@@ -61,6 +62,7 @@ def changelogs_to_write(
 def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
     hold = Hold(
         TableState.STOPPED,
+        NoteCode.NAME_TAKEN,
         f"{'.'.join(name)}: expected no table, or the changelog of {'.'.join(commit_range.source_table.name)}, "
         "found another. "
         "Rename that table, or give the changefeed's tables other names with `target`.",
@@ -70,7 +72,7 @@ def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
 
 def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
     reason = f"{'.'.join(commit_range.source_table.name)}, its changelog: {fault}"
-    return replace(commit_range, high=commit_range.low, hold=Hold(TableState.STOPPED, reason))
+    return replace(commit_range, high=commit_range.low, hold=Hold(TableState.STOPPED, NoteCode.CHANGELOG, reason))
 
 
 def ensure_changelogs(

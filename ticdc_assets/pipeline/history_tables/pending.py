@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
-from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
@@ -100,7 +100,7 @@ def _plan(
     lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord, run_id: str, anew: bool
 ) -> HistoryPlan | None:
     watermark = recorded.watermark
-    if not lake.keeps_history(source_table) or is_written_otherwise(recorded.note) or watermark == 0:
+    if not lake.keeps_history(source_table) or recorded.has(NoteCode.LATE_STATEMENT) or watermark == 0:
         return None
     if refusal(lake, source_table, watermark):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.load.progress import FINISHED, unfinished_cursor
@@ -95,7 +96,7 @@ class DumpBatch:
         ids = {fold_name(*found.source_table.name): i for i, found in ranges.items()}
         for report in (file for task in reports for file in task.files):
             if report.state is not FileState.READ:
-                held[ids[report.name]] = Hold(TableState.STOPPED, report.problem)
+                held[ids[report.name]] = Hold(TableState.STOPPED, NoteCode.INPUT, report.problem)
         return held
 
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
@@ -110,9 +111,9 @@ class DumpBatch:
         """Whether all tables are loaded."""
         return unfinished_cursor(self._request.ts) if held else FINISHED
 
-    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
-        """A load adds no note."""
-        return ""
+    def warnings(self, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
+        """None."""
+        return ()
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records: each table of the dump has a schema."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import rebuild_command
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.retirement import is_retired
 from ticdc_assets.pipeline.mirror.segments import came_late, reached_versions, segments
 from ticdc_assets.schema.history.written_history import effects_digest
@@ -96,7 +96,7 @@ def pending_work(
 
 def _work(lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord) -> MirrorWork | None:
     watermark = recorded.watermark
-    if is_written_otherwise(recorded.note):
+    if recorded.has(NoteCode.LATE_STATEMENT):
         return None  # its mirror waits for the changelog
     if watermark == 0 or not list(reached_versions(source_table, watermark)):
         return None
@@ -107,7 +107,7 @@ def _work(lake: Lake, source_table: SourceTable, place: TableLocations, recorded
     damage = damage_of(source_table, mirror) if mirror is not None else ""
     if damage:
         work = MirrorWork(source_table, place, changelog, (), watermark, damage=damage)
-        return None if recorded.note.endswith(damage) else work
+        return None if Note(NoteCode.MIRROR, damage) in recorded.notes else work
     late = mirror is not None and lake.by_arrival and came_late(source_table, changelog, mirror, watermark)
     left = tuple(segments(source_table, changelog, mirror, watermark, lake.by_arrival))
     if late:

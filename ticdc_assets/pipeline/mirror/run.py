@@ -16,12 +16,12 @@ from ticdc_assets.errors import CREATE_AGAIN
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import column_name
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.exchanges import Exchanges
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history_tables.pending import history_table_of, pending_histories, refusal
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.pending import (
     MirrorWork,
     blocked_tables,
@@ -33,7 +33,6 @@ from ticdc_assets.pipeline.mirror.pending import (
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
-from ticdc_assets.pipeline.record import BETWEEN_NOTES, MIRROR_FAULT
 from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.plurals import counted
@@ -245,9 +244,7 @@ def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
     behind = {work.source_table.id for work in mirrors} | {work.source_table.id for work in histories}
     recorded = lake.recorded(record)
     given_up = {
-        t.source_table
-        for t in recorded.values()
-        if t.state == str(TableState.DROPPED) and t.note.startswith(MIRROR_FAULT)
+        t.source_table for t in recorded.values() if t.state == str(TableState.DROPPED) and t.has(NoteCode.MIRROR)
     }
     return bool(behind - given_up or errors.keys() - given_up)
 
@@ -265,8 +262,7 @@ def _guarded_record(
         return _table_record(lake, source_tables, places, table, errors, tso)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
         fault = errors.get(table.source_table) or str(of_one_table(error))
-        state, note = _with_fault(table, source_tables, fault, tso)
-        return replace(table, state=state, note=note)
+        return _with_fault(table, source_tables, fault, tso)
 
 
 def _table_record(
@@ -287,17 +283,14 @@ def _table_record(
     )
     if lost_key(source_tables[table.source_table], table.watermark) is not None:
         mirror, snapshot = None, None  # it shows rows older than the table's changelog
-    state, note = _with_fault(table, source_tables, error, tso) if error else _without_fault(table, source_tables)
-    if is_written_otherwise(table.note):
-        state, note = table.state, table.note
+    if not table.has(NoteCode.LATE_STATEMENT):
+        table = _with_fault(table, source_tables, error, tso) if error else _without_fault(table, source_tables)
     name, history_snapshot_id = _history_of(lake, source_tables[table.source_table], places[table.source_table], table)
     return replace(
         table,
         mirror=list(places[table.source_table].mirror) if mirror is not None else None,
         mirror_snapshot_id=snapshot.snapshot_id if snapshot else None,
         rows=live_rows(mirror) if mirror is not None else None,
-        state=state,
-        note=note,
         history_table=name,
         history_snapshot_id=history_snapshot_id,
     )
@@ -314,24 +307,25 @@ def _history_of(
     return (list(place.history_table), snapshot.snapshot_id) if snapshot is not None else (None, None)
 
 
-def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> tuple[str, str]:
-    """State and note of a table whose mirror has a fault, with the reason for which the table is held anyway. A dropped
-    table holds nothing back: at the recorded TSO it does not exist."""
-    state, reason = _without_fault(table, source_tables)
-    if state in (str(TableState.WAITING), str(TableState.STOPPED)):
-        return state, f"{reason}{BETWEEN_NOTES}{MIRROR_FAULT}{fault}"
+def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> TableRecord:
+    """The table with a fault of its mirror, and with the reason for which it is held anyway. A dropped table holds
+    nothing back: at the recorded TSO it does not exist."""
+    sound = _without_fault(table, source_tables)
+    notes = (*sound.notes, Note(NoteCode.MIRROR, fault))
+    if sound.state in (str(TableState.WAITING), str(TableState.STOPPED)):
+        return replace(sound, notes=notes)
     dropped_ts = source_tables[table.source_table].dropped_ts
     is_gone = dropped_ts is not None and dropped_ts <= tso
-    return str(TableState.DROPPED if is_gone else TableState.STOPPED), MIRROR_FAULT + fault
+    return replace(sound, state=str(TableState.DROPPED if is_gone else TableState.STOPPED), notes=notes)
 
 
-def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> tuple[str, str]:
-    """State and note of a table whose mirror has no fault, whatever an earlier run recorded."""
-    reason, found, _ = table.note.partition(MIRROR_FAULT)
-    if reason or not found:
-        return table.state, reason.removesuffix(BETWEEN_NOTES)
+def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> TableRecord:
+    """The table as if its mirror had no fault, whatever an earlier run recorded."""
+    rest = tuple(note for note in table.notes if note.code != NoteCode.MIRROR)
+    if rest == table.notes or not all(note.is_warning for note in rest):
+        return replace(table, notes=rest)
     dropped = source_tables[table.source_table].dropped_ts is not None
-    return str(TableState.DROPPED if dropped else TableState.LIVE), ""
+    return replace(table, state=str(TableState.DROPPED if dropped else TableState.LIVE), notes=rest)
 
 
 def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:

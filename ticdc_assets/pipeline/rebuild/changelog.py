@@ -247,7 +247,7 @@ def _record(
     places = lake.table_locations(lake.history())
     fields = {
         "state": found.state,
-        "note": found.note,
+        "notes": found.notes,
         "watermark": found.watermark,
         "changelog": list(places[source_table.id].changelog),
         "changelog_snapshot_id": found.changelog_snapshot_id,

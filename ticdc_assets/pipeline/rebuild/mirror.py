@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
-from ticdc_assets.pipeline.late_statements import is_written_otherwise
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.run import options_of, writer_of
@@ -49,7 +49,7 @@ class MirrorRebuild:
 
     def rebuild(self, run_id: str) -> Progress:
         """Rebuild it once, and return its progress. Raises NotMadeError where an error of the table stops it."""
-        if is_written_otherwise(self.recorded.note):
+        if self.recorded.has(NoteCode.LATE_STATEMENT):
             raise NotMadeError(self.recorded.note)
         changelog = self._changelog()
         watermark = self._watermark(changelog)

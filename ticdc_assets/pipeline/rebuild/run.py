@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, redacted_error
+from ticdc_assets.notes import NoteCode, of_codes
 from ticdc_assets.pipeline.history_tables.run import run_histories
-from ticdc_assets.pipeline.late_statements import is_written_otherwise
 from ticdc_assets.pipeline.mirror.run import MirrorReport, record_mirrors
 from ticdc_assets.pipeline.mirror.segments import reached_versions
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
 from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
 from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild, NotMadeError
-from ticdc_assets.pipeline.record import MIRROR_FAULT
 from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
@@ -144,8 +143,8 @@ def _histories_anew(
 
 def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str, str]:
     """The recorded faults of mirrors that were not rebuilt."""
-    faults = {t.source_table: t.note.partition(MIRROR_FAULT)[2] for t in record.tables}
-    return {i: fault for i, fault in faults.items() if fault and i not in rebuilt}
+    faults = {t.source_table: note.text for t in record.tables for note in of_codes(t.notes, NoteCode.MIRROR)}
+    return {i: fault for i, fault in faults.items() if i not in rebuilt}
 
 
 def recorded_history(lake: Lake) -> tuple[WatermarkRecord, History]:
@@ -175,7 +174,7 @@ def chosen_tables(
             raise ConfigError(f"--table {name}", "a table of this changefeed with a changelog", "none", advice)
         # Of tables that were dropped and created again under one name, the last is selected.
         found.append(next((n for n in named if n.dropped_ts is None), named[-1]))
-        found += [n for n in named if n not in found and is_written_otherwise(recorded[n.id].note)]
+        found += [n for n in named if n not in found and recorded[n.id].has(NoteCode.LATE_STATEMENT)]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.storage.closed_folders import newly_closed
@@ -113,7 +114,7 @@ class StorageBatch:
         self._lake.control.close_folders([*newly_closed(pending.cursor, pending.scan, moved)])
         return moved.to_json()
 
-    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
+    def warnings(self, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
         """The warnings about the table's schema files."""
         return warnings_of(self._pending.scan, source_table, old)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_unrecorded
-from ticdc_assets.pipeline.record import MIRROR_FAULT, unknown_id
+from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.schema.history.source_table import fold_name
 
@@ -73,7 +74,7 @@ class StoragePending(Pending):
         name = fold_name(recorded.schema, recorded.table)
         problem = next((p for p in self.problems if fold_name(p.schema, p.table) == name), None)
         if problem is not None:
-            return problem.sentence != recorded.note
+            return recorded.notes != (Note(NoteCode.INPUT, problem.sentence),)
         return not any(fold_name(file.schema, file.table) == name for file in self.scan.data)
 
     @property
@@ -97,6 +98,6 @@ def _is_news(recorded: TableRecord, commit_range: CommitRange) -> bool:
     hold = commit_range.hold
     if recorded.state == TableState.LIVE:
         return hold is not None
-    if recorded.state not in (TableState.WAITING, TableState.STOPPED) or recorded.note.startswith(MIRROR_FAULT):
+    if recorded.state not in (TableState.WAITING, TableState.STOPPED) or recorded.has(NoteCode.MIRROR):
         return False
-    return hold is None or not recorded.note.startswith(hold.reason)
+    return hold is None or hold.note not in recorded.notes

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import RESTORE_SCHEMAS
+from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import Hold, TableState
-from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
+from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
 from ticdc_assets.pipeline.tasks import FileReport, FileState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 WARNINGS_MAX: Final = 5
 """The number of warnings in a note."""
 
-_WRONG_CHECKSUM: Final = "not the checksum of its name"
-
 
 # -- why tables are held --------------------------------------------------------------------------------------------
 
@@ -37,7 +36,7 @@ def holds_of(problems: Iterable[Problem], history: History) -> dict[SourceName, 
     """The holds of the scan. A database statement holds all of its tables, because it may drop them."""
     holds: dict[SourceName, Hold] = {}
     for problem in problems:
-        hold = Hold(TableState(problem.kind), problem.sentence)
+        hold = Hold(TableState(problem.kind), NoteCode.INPUT, problem.sentence)
         for name in [(problem.schema, problem.table)] if problem.table else _tables_of(problem.schema, history):
             holds.setdefault(fold_name(*name), hold)
     return holds
@@ -55,7 +54,7 @@ def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:
     for report in reports:
         if report.state is not FileState.READ:
             for source_table_id in plan.held_by(files[report.path]):
-                held.setdefault(source_table_id, Hold(TableState(report.state), report.problem))
+                held.setdefault(source_table_id, Hold(TableState(report.state), NoteCode.INPUT, report.problem))
     return held
 
 
@@ -66,10 +65,11 @@ def unknown_tables(plan: Plan, problems: Iterable[Problem]) -> dict[SourceName, 
     for problem in problems:
         name = fold_name(problem.schema, problem.table)
         if problem.table and plan.follows(problem.schema, problem.table) and name not in known:
-            records.setdefault(name, unknown_table(problem.schema, problem.table, str(problem.kind), problem.sentence))
+            note = Note(NoteCode.INPUT, problem.sentence)
+            records.setdefault(name, unknown_table(problem.schema, problem.table, str(problem.kind), note))
     for file in plan.files:
         if plan.file_plans[file.path] is FilePlan.UNKNOWN:
-            name, note = fold_name(file.schema, file.table), _without_schema(file)
+            name, note = fold_name(file.schema, file.table), Note(NoteCode.NO_SCHEMA, _without_schema(file))
             records.setdefault(name, unknown_table(file.schema, file.table, str(TableState.STOPPED), note))
     return records
 
@@ -81,14 +81,14 @@ def _without_schema(file: SourceFile) -> str:
 # -- warnings ---------------------------------------------------------------------------------------------------------
 
 
-def warnings_of(scan: Scan, source_table: SourceTable, old: TableRecord | None) -> str:
+def warnings_of(scan: Scan, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
     """The warnings about the table's schema files, of this run and of earlier ones."""
-    found = [part for part in (old.note if old else "").split(BETWEEN_NOTES) if part.endswith(_WRONG_CHECKSUM)]
+    found = list(of_codes(old.notes if old else (), NoteCode.SCHEMA_CHECKSUM))
     for file in scan.schema_files:
         name = source_table.name_at(file.version)
         if not file.checksum_ok and name and fold_name(*name) == fold_name(file.schema, file.table):
-            found.append(f"{file.where}: {_WRONG_CHECKSUM}")
-    return BETWEEN_NOTES.join(list(dict.fromkeys(found))[-WARNINGS_MAX:])
+            found.append(Note(NoteCode.SCHEMA_CHECKSUM, f"{file.where}: not the checksum of its name"))
+    return tuple(dict.fromkeys(found))[-WARNINGS_MAX:]
 
 
 # -- the cursor -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SourceError
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import LateStatements, late_statements
@@ -192,8 +193,12 @@ class StorageChanges:
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
         places = self._lake.table_locations(pending.history)
-        hold = Hold(TableState.WAITING, "`tables` selects it since this run; the next run reads it from its beginning.")
-        new = [table_record(pending.commit_ranges[i], hold, None, places[i], None, "") for i in sorted(pending.late)]
+        hold = Hold(
+            TableState.WAITING,
+            NoteCode.NOT_SELECTED,
+            "`tables` selects it since this run; the next run reads it from its beginning.",
+        )
+        new = [table_record(pending.commit_ranges[i], hold, None, places[i], None, ()) for i in sorted(pending.late)]
         record = replace(
             pending.record,
             recorded_at=now(),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed
-from ticdc_assets.pipeline.record import BETWEEN_NOTES
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
@@ -110,7 +110,7 @@ class StreamBatch:
         for name in (file for report in reports for file in report.files if file.state is not FileState.READ):
             for source_table_id, commit_range in self._pending.commit_ranges.items():
                 if may_have_rows(commit_range, name.name):
-                    held.setdefault(source_table_id, Hold(TableState(name.state), name.problem))
+                    held.setdefault(source_table_id, Hold(TableState(name.state), NoteCode.INPUT, name.problem))
         return held
 
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
@@ -128,13 +128,13 @@ class StreamBatch:
 
     # -- the record ---------------------------------------------------------------------------------------------------
 
-    def note(self, source_table: SourceTable, old: TableRecord | None) -> str:
-        """The note where no statement gives the table's columns, or where rows were misplaced."""
-        inferred = "its columns are inferred from rows" if source_table.newest.inferred else ""
+    def warnings(self, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
+        """Whether no statement gives the table's columns, and whether rows were misplaced."""
+        inferred = Note(NoteCode.COLUMNS, "its columns are inferred from rows")
         # If several TiCDC nodes send one table, only the rows of the same key have an order.
         by_one_node = not self._lake.changefeed.sink.layout.table_across_nodes
-        misplaced = misplaced_rows(self._pending.scan.avro, source_table, old) if by_one_node else ""
-        return BETWEEN_NOTES.join(filter(None, [inferred, misplaced]))
+        misplaced = misplaced_rows(self._pending.scan.avro, source_table, old) if by_one_node else ()
+        return (*([inferred] if source_table.newest.inferred else []), *misplaced)
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records, plus those of tables that wait for a schema or a statement, or whose messages cannot be read."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.record import BETWEEN_NOTES, unknown_table
+from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
@@ -29,13 +30,16 @@ def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[Tab
     """The records. Tables with rows above the DDL log are recorded as waiting for it."""
     if pending.log is None or not pending.scan.tables.waiting:
         return records
-    why = {fold_name(*name): f"{name[0]}.{name[1]}: {pending.log.wait}" for name in pending.waiting}
+    why = {
+        fold_name(*name): Note(NoteCode.NO_STATEMENTS, f"{name[0]}.{name[1]}: {pending.log.wait}")
+        for name in pending.waiting
+    }
     spelt = {fold_name(*name): name for name in pending.waiting}
     updated = []
     for record in records:
         name = fold_name(record.schema, record.table)
         waits = name in why and record.state == str(TableState.LIVE)
-        updated.append(replace(record, state=_WAITING, note=why.pop(name)) if waits else record)
+        updated.append(replace(record, state=_WAITING, notes=(why.pop(name),)) if waits else record)
     recorded = {record.source_table for record in updated}
     new = [unknown_table(*spelt[name], _WAITING, note) for name, note in why.items()]
     return updated + [record for record in new if record.source_table not in recorded]
@@ -49,21 +53,23 @@ def unknown_tables(pending: StreamPending, problems: dict[Any, str]) -> list[Tab
         for t in source_table.name_periods
     }
     return [
-        unknown_table(name[0], name[1], _WAITING, problem) for name, problem in problems.items() if name not in known
+        unknown_table(name[0], name[1], _WAITING, Note(NoteCode.NO_SCHEMA, problem))
+        for name, problem in problems.items()
+        if name not in known
     ]
 
 
 def unread_tables(pending: StreamPending) -> list[TableRecord]:
     """Records of tables that only unreadable messages mention."""
     found = pending.faults.unread.items()
-    return [unknown_table(*name, str(hold.state), hold.reason) for name, hold in found]
+    return [unknown_table(*name, str(hold.state), hold.note) for name, hold in found]
 
 
-def misplaced_rows(avro: AvroScan | None, source_table: SourceTable, old: TableRecord | None) -> str:
+def misplaced_rows(avro: AvroScan | None, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
     """The warning about the table's misplaced rows (see `scan.avro_repeats`), of this run and of earlier ones."""
-    found = [part for part in (old.note if old else "").split(BETWEEN_NOTES) if part.endswith(_MISPLACED)]
+    found = list(of_codes(old.notes if old else (), NoteCode.MISPLACED_ROWS))
     names = {fold_name(period.schema, period.table) for period in source_table.name_periods}
     rows = sum(count for name, count in (avro.misplaced() if avro else {}).items() if name in names)
     if rows:
-        found.append(f"{counted(rows, 'row')} {_MISPLACED}")
-    return BETWEEN_NOTES.join(list(dict.fromkeys(found))[-_WARNINGS_MAX:])
+        found.append(Note(NoteCode.MISPLACED_ROWS, f"{counted(rows, 'row')} {_MISPLACED}"))
+    return tuple(dict.fromkeys(found))[-_WARNINGS_MAX:]

@@ -8,12 +8,14 @@ import pyarrow as pa
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = pa.list_(pa.field("element", pa.string()))
+_NOTE: Final = pa.struct([pa.field("code", pa.string()), pa.field("text", pa.string())])
 TABLE_FIELDS: Final = [
     pa.field("source_table", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
     pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
     pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
     pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
+    pa.field("notes", pa.list_(pa.field("element", _NOTE))),
 ]  # fmt: skip
 WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ticdc_assets.notes import Note, NoteCode, shown
+
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
@@ -13,7 +15,7 @@ class TableRecord:
 
     source_table: the id of the source table.
     schema, table: its newest name; that of a dropped table is its last one.
-    state, note: a `TableState`, and its reason.
+    state, notes: a `TableState`, why the table is held, and the warnings about it.
     key: the names of its key columns; empty without a key.
     watermark: the TSO up to which its changelog is complete; without commit_ts a count of messages.
     mirror, changelog, history_table: the identifiers of its tables; None where there is none.
@@ -26,7 +28,7 @@ class TableRecord:
     schema: str
     table: str
     state: str
-    note: str
+    notes: tuple[Note, ...]
     key: list[str]
     watermark: int
     mirror: list[str] | None
@@ -37,6 +39,15 @@ class TableRecord:
     history: str | None = None
     history_table: list[str] | None = None
     history_snapshot_id: int | None = None
+
+    @property
+    def note(self) -> str:
+        """The notes for people."""
+        return shown(self.notes)
+
+    def has(self, code: NoteCode) -> bool:
+        """Whether a note has this code."""
+        return any(note.code == code for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)

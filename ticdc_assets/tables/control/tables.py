@@ -21,6 +21,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, I
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.notes import Note, from_text
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.control.columns import (
     CLOSED_FOLDERS,
@@ -109,7 +110,7 @@ class Control:
 
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
-        row = {**_shallow(record), "tables": [asdict(t) for t in record.tables]}
+        row = {**_shallow(record), "tables": [_row(table) for table in record.tables]}
         self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
 
     # -- schemas --------------------------------------------------------------------------------------------------
@@ -194,9 +195,9 @@ class Control:
     def keep_tables(self, records: Sequence[TableRecord]) -> None:
         """Replace the rows of `tables`, the map from source names to table identifiers, if they changed."""
         tables = ("mirror", "changelog", "history_table")
-        fields_kept = ("source_table", "schema", "table", "state", "note", "key", *tables)
+        fields_kept = ("source_table", "schema", "table", "state", "note", "notes", "key", *tables)
         schema = pa.schema([f for f in TABLE_FIELDS if f.name in fields_kept])
-        rows = [{name: getattr(r, name) for name in fields_kept} for r in records]
+        rows = [{name: value for name, value in _row(r).items() if name in fields_kept} for r in records]
         wanted = pa.Table.from_pylist(rows, schema=schema)
         table = self._ensure("tables", schema)
         found = table.scan().to_arrow().to_pylist()
@@ -317,8 +318,19 @@ def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) ->
 
 
 def _watermark(row: dict[str, Any]) -> WatermarkRecord:
-    tables = tuple(TableRecord(**table) for table in row.pop("tables") or ())
+    tables = tuple(map(_table, row.pop("tables") or ()))
     return WatermarkRecord(**row, tables=tables)
+
+
+def _row(table: TableRecord) -> dict[str, Any]:
+    return {**asdict(table), "note": table.note}
+
+
+def _table(row: dict[str, Any]) -> TableRecord:
+    text, stored = row.pop("note"), row.pop("notes", None)
+    is_held = row["state"] in ("waiting", "stopped")
+    notes = from_text(text, is_held=is_held) if stored is None else tuple(Note(**note) for note in stored)
+    return TableRecord(**row, notes=notes)
 
 
 def now() -> datetime:

@@ -16,6 +16,7 @@ from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.table_status import quarantined_by_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime
@@ -26,7 +27,7 @@ from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
-RECORD = TableRecord("s.t@1", "s", "t", "live", "", ["id"], ts(100), ["s", "t"], 1, ["s__changes", "t"], 2, 3)
+RECORD = TableRecord("s.t@1", "s", "t", "live", (), ["id"], ts(100), ["s", "t"], 1, ["s__changes", "t"], 2, 3)
 
 
 def at(seconds: float, checkpoint: float) -> Clock:
@@ -76,9 +77,18 @@ def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
             "`ticdc-assets rebuild` with its --table rebuilds it from",
         ),
         (verdicts.rows_equal(3, FoldCount(4), "shop_rebuild"), "the job shop_rebuild with the table in `tables`."),
-        (verdicts.goes_on(replace(RECORD, state="stopped", note="DDL x: mend it.")), "mend it."),
-        (verdicts.goes_on(replace(RECORD, state="waiting", note="no file 3.")), "continues by itself"),
-        (verdicts.all_go_on([replace(RECORD, state="stopped", note="DDL x: mend it.")]), "mend it."),
+        (
+            verdicts.goes_on(replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))),
+            "mend it.",
+        ),
+        (
+            verdicts.goes_on(replace(RECORD, state="waiting", notes=(Note(NoteCode.INPUT, "no file 3."),))),
+            "continues by itself",
+        ),
+        (
+            verdicts.all_go_on([replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))]),
+            "mend it.",
+        ),
         (verdicts.unknown_table_verdict(), "reload the code location"),
         (verdicts.unknown_table_verdict(), "Run the changefeed if the table is new"),
         (verdicts.not_merged_yet(3, FoldCount(4)), "The mirror has 3 rows, and 4 with the changes"),

@@ -70,7 +70,7 @@ class Feed:
 
     def record(self, **changes: Any) -> WatermarkRecord:
         [made] = self.history.source_tables
-        table = TableRecord(made.id, "shop", "t", "live", "", ["id"], 50, None, None, None, None, None)
+        table = TableRecord(made.id, "shop", "t", "live", (), ["id"], 50, None, None, None, None, None)
         return WatermarkRecord(datetime.now(UTC), "run", 50, False, "", (replace(table, **changes),))
 
     def work(self, record: WatermarkRecord | None = None, **given: Any) -> list[MirrorWork]:

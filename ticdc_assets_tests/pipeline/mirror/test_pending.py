@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.late_statements import WRITTEN_OTHERWISE
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
@@ -63,7 +63,12 @@ def test_a_mirror_that_has_all_changes_and_statements_has_nothing_to_do(feed: Fe
 
 @pytest.mark.parametrize(
     "changes",
-    [{"watermark": 0}, {"watermark": 9}, {"note": f"{WRITTEN_OTHERWISE}it"}, {"source_table": "shop.t@7"}],
+    [
+        {"watermark": 0},
+        {"watermark": 9},
+        {"notes": (Note(NoteCode.LATE_STATEMENT, "it"),)},
+        {"source_table": "shop.t@7"},
+    ],
     ids=["no watermark", "before its creation", "its changelog is invalid", "not recorded"],
 )
 def test_a_table_that_its_changelog_cannot_serve_yet_has_nothing_to_do(feed: Feed, changes: dict[str, Any]):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
-from ticdc_assets.pipeline.record import MIRROR_FAULT, unknown_id
+from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -21,11 +22,12 @@ from ticdc_assets_tests.schema.history.histories import event
 HISTORY = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
 [T] = HISTORY.source_tables
 TSO = 50
+REASON, WARNING = Note(NoteCode.INPUT, "a reason"), Note(NoteCode.COLUMNS, "a warning")
 FILE = SourceFile("shop/t/10/CDC1.csv", 9, "shop", "t", 10, None, None, None, 1)
 
 
 def record(**changes: Any) -> WatermarkRecord:
-    table = TableRecord(T.id, "shop", "t", "live", "", ["id"], TSO, None, None, None, None, None)
+    table = TableRecord(T.id, "shop", "t", "live", (), ["id"], TSO, None, None, None, None, None)
     return WatermarkRecord(datetime.now(UTC), "run", TSO, False, "", (replace(table, **changes),))
 
 
@@ -51,7 +53,7 @@ def pending(**given: Any) -> StoragePending:
 
 
 def held(state: TableState) -> dict[str, CommitRange]:
-    return {T.id: CommitRange(T, TSO, TSO, Hold(state, "a reason"))}
+    return {T.id: CommitRange(T, TSO, TSO, Hold(state, NoteCode.INPUT, "a reason"))}
 
 
 def test_the_checkpoint_is_that_of_metadata_and_0_without_it():
@@ -92,7 +94,7 @@ def test_a_table_that_is_behind_or_not_recorded_has_something_to_do():
 def test_a_file_that_no_run_has_read_is_read_only_where_its_table_advances():
     assert not pending(scan=scan(FILE)).is_empty
     assert pending(scan=scan(FILE, seen=1)).is_empty
-    stopped = record(state="stopped", note="a reason")
+    stopped = record(state="stopped", notes=(REASON,))
     assert pending(scan=scan(FILE), record=stopped, commit_ranges=held(TableState.STOPPED)).is_empty
     assert pending(scan=scan(replace(FILE, table="other"))).is_empty
     assert pending(scan=scan(FILE), commit_ranges={}).is_empty
@@ -105,7 +107,7 @@ def test_by_arrival_every_file_that_is_listed_is_to_be_read():
 
 @pytest.mark.parametrize("state", [TableState.WAITING, TableState.STOPPED])
 def test_a_table_is_recorded_once_when_it_is_held_and_once_when_it_is_free(state: TableState):
-    noted = record(state=str(state), note="a reason")
+    noted = record(state=str(state), notes=(REASON,))
 
     assert not pending(commit_ranges=held(state)).is_empty
     assert pending(commit_ranges=held(state), record=noted).is_empty
@@ -113,18 +115,20 @@ def test_a_table_is_recorded_once_when_it_is_held_and_once_when_it_is_free(state
 
 
 def test_a_table_is_recorded_again_when_it_is_held_for_another_reason():
-    noted = record(state="stopped", note="another reason; a warning")
+    noted = record(state="stopped", notes=(Note(NoteCode.INPUT, "another reason"), WARNING))
 
     assert not pending(commit_ranges=held(TableState.STOPPED), record=noted).is_empty
     assert pending(
-        commit_ranges=held(TableState.STOPPED), record=record(state="stopped", note="a reason; more")
+        commit_ranges=held(TableState.STOPPED), record=record(state="stopped", notes=(REASON, WARNING))
     ).is_empty
 
 
 def test_a_table_without_a_schema_is_recorded_again_when_its_reason_changes_or_goes():
     problem = Problem(ProblemKind.WAITING, "shop", "U", "shop/u/meta", "no schema file yet")
     unknown = replace(record().tables[0], source_table=unknown_id("shop", "u"), table="u", state="waiting")
-    known = replace(record(), tables=(*record().tables, replace(unknown, note=problem.sentence)))
+    known = replace(
+        record(), tables=(*record().tables, replace(unknown, notes=(Note(NoteCode.INPUT, problem.sentence),)))
+    )
 
     assert pending(record=known, scan=scan(problems=(problem,))).is_empty
     assert pending(record=known, scan=scan(replace(FILE, table="u"))).is_empty
@@ -133,7 +137,7 @@ def test_a_table_without_a_schema_is_recorded_again_when_its_reason_changes_or_g
 
 
 def test_a_table_that_its_mirror_holds_needs_no_run_of_its_changelog():
-    assert pending(record=record(state="stopped", note=f"{MIRROR_FAULT}damaged")).is_empty
+    assert pending(record=record(state="stopped", notes=(Note(NoteCode.MIRROR, "damaged"),))).is_empty
 
 
 def test_a_dropped_table_is_recorded_once():

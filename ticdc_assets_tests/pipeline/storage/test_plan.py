@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.changes.typed import next_position
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
@@ -23,8 +24,8 @@ HISTORY = fold([
     event(20, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
 ])  # fmt: skip
 T, U = HISTORY.source_tables
-HELD = Hold(TableState.WAITING, "for its schema")
-GONE = Hold(TableState.DROPPED, "a statement cannot be read")
+HELD = Hold(TableState.WAITING, NoteCode.INPUT, "for its schema")
+GONE = Hold(TableState.DROPPED, NoteCode.STATEMENT, "a statement cannot be read")
 
 
 def file(number: int, table: str = "t", version: int = 10) -> SourceFile:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
@@ -66,8 +67,8 @@ def problem(
 def test_the_first_problem_of_a_table_holds_it():
     waits = problem("T", "later", kind=ProblemKind.WAITING)
 
-    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, "later")}
-    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, "bad")}
+    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, NoteCode.INPUT, "later")}
+    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, NoteCode.INPUT, "bad")}
 
 
 def test_a_problem_of_a_database_holds_the_tables_that_were_ever_in_it():
@@ -90,7 +91,7 @@ def test_a_file_that_is_not_read_holds_its_table_with_the_first_reason():
 
     held = held_by_files(plan(first, second, other), reports)
 
-    assert held == {"shop.t@10": Hold(TableState.WAITING, "it is short")}
+    assert held == {"shop.t@10": Hold(TableState.WAITING, NoteCode.INPUT, "it is short")}
 
 
 # -- tables without a schema ------------------------------------------------------------------------------------------
@@ -123,31 +124,34 @@ def scan(*files: SchemaFile) -> Scan:
     return Scan(99, Layout(), (TableScan("shop/t", "shop", "t", schema_files=files),))
 
 
-def noted(*notes: str) -> TableRecord:
-    return unknown_table("shop", "t", "live", "; ".join(notes))
+def noted(*notes: Note) -> TableRecord:
+    return replace(unknown_table("shop", "t", "live", notes[0]), notes=notes)
 
 
 [TABLE] = (made for made in TWO.source_tables if made.name == T)
-WRONG = "not the checksum of its name"
+
+
+def wrong(version: int) -> Note:
+    return Note(NoteCode.SCHEMA_CHECKSUM, f"schema_{version}: not the checksum of its name")
 
 
 def test_schema_files_with_a_wrong_checksum_are_warned_about():
     files = [schema_file(11), schema_file(12, ok=True), schema_file(13, table="u"), schema_file(9)]
 
-    assert warnings_of(scan(*files), TABLE, None) == f"schema_11: {WRONG}"
+    assert warnings_of(scan(*files), TABLE, None) == (wrong(11),)
 
 
 def test_warnings_of_earlier_runs_stay_once_and_other_notes_do_not():
-    old = noted(f"schema_11: {WRONG}", "a reason", f"schema_12: {WRONG}")
+    old = noted(wrong(11), Note(NoteCode.INPUT, "a reason"), wrong(12))
 
-    assert warnings_of(scan(), TABLE, old) == f"schema_11: {WRONG}; schema_12: {WRONG}"
-    assert warnings_of(scan(schema_file(11)), TABLE, old) == f"schema_11: {WRONG}; schema_12: {WRONG}"
+    assert warnings_of(scan(), TABLE, old) == (wrong(11), wrong(12))
+    assert warnings_of(scan(schema_file(11)), TABLE, old) == (wrong(11), wrong(12))
 
 
 def test_the_newest_warnings_are_kept():
-    found = warnings_of(scan(*map(schema_file, range(11, 19))), TABLE, None).split("; ")
+    found = warnings_of(scan(*map(schema_file, range(11, 19))), TABLE, None)
 
-    assert found == [f"schema_{version}: {WRONG}" for version in range(19 - WARNINGS_MAX, 19)]
+    assert found == tuple(wrong(version) for version in range(19 - WARNINGS_MAX, 19))
 
 
 # -- the cursor -------------------------------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def moved_by(
     folder = FolderScan(("", None), "", "", Done(0, 0), 3, files)
     found = Scan(99, Layout(), (TableScan("shop/t", "shop", table, (), {10: ("sum",)}, {10: (folder,)}),))
     of_plan = replace(plan(*files), by_arrival=by_arrival)
-    holds = {i: Hold(TableState.STOPPED, "bad") for i in held}
+    holds = {i: Hold(TableState.STOPPED, NoteCode.INPUT, "bad") for i in held}
     state = advanced(Cursor.empty(), found, of_plan, reports, holds).tables.get("shop/t")
     opened = state.open.get(10) if state is not None else None
     if opened is None:
@@ -235,7 +239,8 @@ def test_a_file_is_read_passed_or_unknown_by_its_table():
 def test_a_file_is_left_where_its_table_is_held():
     held = plan(file("t"))
     ranges = {
-        i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, "bad")) for i, n in held.commit_ranges.items()
+        i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, NoteCode.INPUT, "bad"))
+        for i, n in held.commit_ranges.items()
     }
 
     assert replace(held, commit_ranges=ranges).file_plans == {file("t").path: FilePlan.LEFT}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
-from ticdc_assets.pipeline.late_tables import PASSED
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog
-from ticdc_assets.pipeline.stream.offsets.blocked_topics import MESSAGES, CaptureHolds
+from ticdc_assets.pipeline.stream.offsets.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
@@ -28,7 +28,7 @@ TSO = 50
 
 
 def table_record(**changes: Any) -> TableRecord:
-    made = TableRecord(T.id, "shop", "t", "live", "", ["id"], TSO, None, None, None, None, None)
+    made = TableRecord(T.id, "shop", "t", "live", (), ["id"], TSO, None, None, None, None, None)
     return replace(made, **changes)
 
 
@@ -111,22 +111,23 @@ def test_consumed_messages_are_not_new_to_a_lake_with_a_record():
 
 def test_a_table_whose_messages_were_passed_is_recorded_once():
     """A run records why the table is held; the next scan finds nothing to do."""
-    hold = Hold(TableState.STOPPED, f"{PASSED}expected its messages")
+    hold = Hold(TableState.STOPPED, NoteCode.PASSED_UNREAD, "expected its messages")
     found = pending(commit_ranges={T.id: CommitRange(T, 0, 0, hold)})
 
     assert found.is_empty
     assert not replace(found, record=record()).is_empty
     assert not replace(found, record=None, high=0).is_empty
-    other = Hold(TableState.STOPPED, "a statement cannot be read")
+    other = Hold(TableState.STOPPED, NoteCode.STATEMENT, "a statement cannot be read")
     assert replace(found, record=record(), commit_ranges={T.id: CommitRange(T, 0, 0, other)}).is_empty
 
 
 def test_a_table_that_the_capture_holds_is_recorded_once_and_when_it_is_free_again():
-    held = CaptureHolds({T.id: Hold(TableState.STOPPED, f"{MESSAGES}a gap")})
+    hold = Hold(TableState.STOPPED, NoteCode.MESSAGES, "a gap")
+    held = CaptureHolds({T.id: hold})
 
     assert not pending(faults=held).is_empty
-    assert pending(faults=held, record=record(table_record(note=f"{MESSAGES}a gap"))).is_empty
-    assert not pending(record=record(table_record(note=f"{MESSAGES}a gap"))).is_empty
+    assert pending(faults=held, record=record(table_record(notes=(hold.note,)))).is_empty
+    assert not pending(record=record(table_record(notes=(hold.note,)))).is_empty
 
 
 # -- statements of another changefeed ---------------------------------------------------------------------------------
@@ -173,7 +174,10 @@ def test_only_selected_tables_wait_and_under_their_true_names():
 
 
 def test_a_held_table_gets_no_rows_and_the_others_stay_as_they_are():
-    hold, other = Hold(TableState.WAITING, "for a statement"), CommitRange(replace(T, id="shop.u@11"), 20, 60)
+    hold, other = (
+        Hold(TableState.WAITING, NoteCode.NO_STATEMENTS, "for a statement"),
+        CommitRange(replace(T, id="shop.u@11"), 20, 60),
+    )
     found = pending(commit_ranges={T.id: CommitRange(T, 20, 60), "shop.u@11": other})
 
     held = found.with_held({T.id: hold})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog
@@ -33,23 +34,32 @@ def pending(*waiting: tuple[str, str], log: DdlLog | None = LOG, **more: Any) ->
     )  # fmt: skip
 
 
-def record(table: str, state: str = "live", note: str = "") -> TableRecord:
-    return replace(unknown_table("shop", table, state, note), source_table=f"shop.{table}@10", watermark=25)
+AWAITED = Note(NoteCode.NO_SCHEMA, "no schema")
+
+
+def waits(table: str) -> Note:
+    return Note(NoteCode.NO_STATEMENTS, f"{table}: {LOG.wait}")
+
+
+def record(table: str, state: str = "live", *notes: Note) -> TableRecord:
+    return replace(
+        unknown_table("shop", table, state, AWAITED), notes=notes, source_table=f"shop.{table}@10", watermark=25
+    )
 
 
 def test_a_live_table_with_rows_above_the_log_waits_for_it():
-    records = [record("t"), record("v"), record("stopped", "stopped", "a reason")]
+    records = [record("t"), record("v"), record("stopped", "stopped", Note(NoteCode.INPUT, "a reason"))]
 
     found = with_waiting(pending(("Shop", "T"), ("shop", "stopped"), ("shop", "other")), records)
 
-    assert found[:3] == [replace(records[0], state="waiting", note=f"Shop.T: {LOG.wait}"), *records[1:]]
+    assert found[:3] == [replace(records[0], state="waiting", notes=(waits("Shop.T"),)), *records[1:]]
 
 
 def test_a_table_that_only_such_rows_mention_waits_without_a_schema():
-    new = unknown_table("Shop", "New", "waiting", f"Shop.New: {LOG.wait}")
+    new = unknown_table("Shop", "New", "waiting", waits("Shop.New"))
 
     assert with_waiting(pending(("Shop", "New")), [record("t")]) == [record("t"), new]
-    assert with_waiting(pending(("Shop", "New")), [replace(new, note="before")]) == [replace(new, note="before")]
+    assert with_waiting(pending(("Shop", "New")), [replace(new, notes=(AWAITED,))]) == [replace(new, notes=(AWAITED,))]
 
 
 def test_records_are_left_as_they_are_where_nothing_waits():
@@ -62,10 +72,12 @@ def test_records_are_left_as_they_are_where_nothing_waits():
 def test_a_name_that_no_table_ever_had_is_recorded_with_its_problem():
     problems = {("shop", "t"): "one", ("shop", "u"): "two", ("shop", "new"): "no schema"}
 
-    assert unknown_tables(pending(), problems) == [unknown_table("shop", "new", "waiting", "no schema")]
+    assert unknown_tables(pending(), problems) == [unknown_table("shop", "new", "waiting", AWAITED)]
 
 
 def test_a_table_that_only_unreadable_messages_mention_is_recorded_with_its_hold():
-    faults = CaptureHolds(unread={("shop", "new"): Hold(TableState.STOPPED, "a hole")})
+    faults = CaptureHolds(unread={("shop", "new"): Hold(TableState.STOPPED, NoteCode.MESSAGES, "a hole")})
 
-    assert unread_tables(pending(faults=faults)) == [unknown_table("shop", "new", "stopped", "a hole")]
+    assert unread_tables(pending(faults=faults)) == [
+        unknown_table("shop", "new", "stopped", Note(NoteCode.MESSAGES, "a hole"))
+    ]

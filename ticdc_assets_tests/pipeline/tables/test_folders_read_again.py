@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.late_tables import (
-    PASSED,
     LateTables,
     before_late_schemas,
     is_passed,
@@ -181,10 +181,23 @@ def test_a_name_that_the_table_still_has_was_not_taken():
 
 def test_a_table_is_followed_from_the_record_that_has_it_unless_its_records_were_passed():
     tables = {name: CommitRange(table((name, 1, None)), 0, 9) for name in ("read", "passed", "new")}
-    recorded = {"read": "stopped: a reason", "passed": f"{PASSED}a reason"}
+    recorded = {"read": NoteCode.INPUT, "passed": NoteCode.PASSED_UNREAD}
     rows = tuple(
-        TableRecord(tables[name].source_table.id, "s", name, "live", note, [], 9, None, None, None, None, None)
-        for name, note in recorded.items()
+        TableRecord(
+            tables[name].source_table.id,
+            "s",
+            name,
+            "live",
+            (Note(code, "a reason"),),
+            [],
+            9,
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
+        for name, code in recorded.items()
     )
 
     assert not_followed_yet(None, tables) == []
@@ -212,9 +225,7 @@ def test_a_held_table_stays_where_it_is_and_the_others_advance():
 def test_a_table_whose_messages_are_gone_is_held_and_a_dropped_one_holds_nothing_back(first: int | None, found: str):
     hold = messages_gone(table(("t", 100, None)), ("feed", 1), 5, first)
 
-    assert hold.state is TableState.STOPPED
-    assert (
-        f"{PASSED}expected the messages of feed[1] from offset 5 on, since `tables` selects s.t only now" in hold.reason
-    )
+    assert (hold.state, hold.code) == (TableState.STOPPED, NoteCode.PASSED_UNREAD)
+    assert "expected the messages of feed[1] from offset 5 on, since `tables` selects s.t only now" in hold.reason
     assert found in hold.reason
     assert messages_gone(table(("t", 100, 200), dropped=200), ("feed", 1), 5, first).state is TableState.DROPPED

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.notes import NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
     from ticdc_assets.tables.control.records import WatermarkRecord
-
-MESSAGES: Final = "messages: "
-"""The first words of a table's note where messages are missing or unreadable."""
 
 _SHOWN_MAX: Final = 3
 
@@ -33,11 +31,9 @@ class CaptureHolds:
     def are_recorded(self, record: WatermarkRecord | None) -> bool:
         """Whether the record has the reason for which each of these tables is held, and for no other table."""
         tables = record.tables if record is not None else ()
-        recorded = {t.source_table: t.note for t in tables if t.note.startswith(MESSAGES)}
+        recorded = {t.source_table: note for t in tables for note in of_codes(t.notes, NoteCode.MESSAGES)}
         wanted = {**self.known, **{unknown_id(*name): hold for name, hold in self.unread.items()}}
-        return recorded.keys() == wanted.keys() and all(
-            recorded[i].startswith(hold.reason) for i, hold in wanted.items()
-        )
+        return recorded == {i: hold.note for i, hold in wanted.items()}
 
 
 def faulty(
@@ -59,7 +55,7 @@ def faulty(
     unread: dict[tuple[str, str], Hold] = {}
     with_tables = _names(commit_ranges)
     for fault in scan.offsets.faults:
-        hold = Hold(TableState.STOPPED, MESSAGES + fault.sentence)
+        hold = Hold(TableState.STOPPED, NoteCode.MESSAGES, fault.sentence)
         for source_table_id, commit_range in commit_ranges.items():
             names = _names({"": commit_range})
             may_advance = is_dated and commit_range.low < commit_range.high and _is_elsewhere(scan, fault, names, ())
@@ -69,7 +65,7 @@ def faulty(
             if folded not in with_tables and not _is_elsewhere(scan, fault, {folded}, shared):
                 unread.setdefault(name, hold)
     if scan.offsets.faults:
-        waits = Hold(TableState.WAITING, MESSAGES + scan.offsets.faults[0].sentence)
+        waits = Hold(TableState.WAITING, NoteCode.MESSAGES, scan.offsets.faults[0].sentence)
         unread = {name: waits for folded, name in scan.mentioned.items() if folded not in with_tables} | unread
     return CaptureHolds(known, unread)
 
@@ -124,7 +120,7 @@ def behind(
         for source_table_id, commit_range in commit_ranges.items():
             is_open = commit_range.low < high and _needs_more(commit_range) and commit_range.hold is None
             if is_open and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
-                held.setdefault(source_table_id, Hold(TableState.WAITING, MESSAGES + reason))
+                held.setdefault(source_table_id, Hold(TableState.WAITING, NoteCode.MESSAGES, reason))
     return held
 
 
@@ -154,7 +150,7 @@ def awaited(
         return CaptureHolds()
     if min((scan.watermarks.newest[partition] for partition in present), default=0) <= known:
         return CaptureHolds()
-    hold = Hold(TableState.WAITING, MESSAGES + _awaited(scan, missing, partition_num))
+    hold = Hold(TableState.WAITING, NoteCode.MESSAGES, _awaited(scan, missing, partition_num))
     with_tables = _names(commit_ranges)
     return CaptureHolds(
         {

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
-    MESSAGES,
     CaptureHolds,
     awaited,
     behind,
@@ -25,7 +25,7 @@ from ticdc_assets_tests.schema.history.histories import event
 
 T, U, NEW = ("shop", "t"), ("shop", "u"), ("shop", "new")
 FAULT = CaptureFault("a hole", ("one", 0), 5)
-STOPPED, WAITS = Hold(TableState.STOPPED, f"{MESSAGES}a hole"), Hold(TableState.WAITING, f"{MESSAGES}a hole")
+STOPPED, WAITS = (Hold(state, NoteCode.MESSAGES, "a hole") for state in (TableState.STOPPED, TableState.WAITING))
 
 
 def tables(*statements: tuple[int, str, str]) -> dict[str, SourceTable]:
@@ -98,7 +98,7 @@ def test_a_table_needs_no_more_messages_once_its_drop_is_reached(low: int, is_he
 
 
 def test_a_table_that_was_given_up_needs_no_more_messages():
-    over = Hold(TableState.DROPPED, "it stopped")
+    over = Hold(TableState.DROPPED, NoteCode.STATEMENT, "it stopped")
 
     assert faulty(scan(FAULT), ranges(TWO, hold=over), ()).known == {}
     assert held(faulty(scan(FAULT), ranges(TWO, hold=WAITS), ())) == {"t": STOPPED, "u": STOPPED}
@@ -234,7 +234,10 @@ def test_partitions_that_earlier_runs_read_are_those_of_the_source():
 # -- what is recorded -------------------------------------------------------------------------------------------------
 
 
-def record(*notes: tuple[str, str]) -> WatermarkRecord:
+HOLE, OTHER = STOPPED.note, Note(NoteCode.INPUT, "another reason")
+
+
+def record(*notes: tuple[str, Note]) -> WatermarkRecord:
     made = tuple(unknown_table("shop", name, "stopped", note) for name, note in notes)
     return WatermarkRecord(datetime(2026, 1, 1, tzinfo=UTC), "run", 30, True, "", made)
 
@@ -242,19 +245,19 @@ def record(*notes: tuple[str, str]) -> WatermarkRecord:
 @pytest.mark.parametrize(
     ("notes", "recorded"),
     [
-        ([("new", f"{MESSAGES}a hole")], True),
-        ([("new", f"{MESSAGES}a hole; a warning"), ("t", "another reason")], True),
-        ([("new", f"{MESSAGES}another")], False),
-        ([("new", f"{MESSAGES}a hole"), ("t", f"{MESSAGES}a hole")], False),
+        ([("new", HOLE)], True),
+        ([("new", HOLE), ("t", OTHER)], True),
+        ([("new", Note(NoteCode.MESSAGES, "another"))], False),
+        ([("new", HOLE), ("t", HOLE)], False),
         ([], False),
     ],
 )
-def test_holds_are_recorded_where_exactly_these_tables_say_so(notes: list[tuple[str, str]], recorded: bool):
+def test_holds_are_recorded_where_exactly_these_tables_say_so(notes: list[tuple[str, Note]], recorded: bool):
     assert CaptureHolds(unread={NEW: STOPPED}).are_recorded(record(*notes)) is recorded
 
 
 def test_without_holds_a_record_with_none_says_the_same():
     assert CaptureHolds().are_recorded(None)
-    assert CaptureHolds().are_recorded(record(("t", "another reason")))
-    assert not CaptureHolds().are_recorded(record(("t", f"{MESSAGES}a hole")))
+    assert CaptureHolds().are_recorded(record(("t", OTHER)))
+    assert not CaptureHolds().are_recorded(record(("t", HOLE)))
     assert not CaptureHolds(unread={NEW: STOPPED}).are_recorded(None)

@@ -1,0 +1,89 @@
+"""Why a table is held, and the warnings about it: each a code for programs and a text for people.
+
+No code reads the text. Users alert on the codes, so a code keeps its meaning; docs/bad-input.md has the remedy of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class NoteCode(StrEnum):
+    """What a note of a table is about. The table is held, unless the code is one of `WARNINGS`."""
+
+    INPUT = "input"
+    MESSAGES = "messages"
+    NO_SCHEMA = "no_schema"
+    NO_STATEMENTS = "no_statements"
+    STATEMENT = "statement"
+    LATE_STATEMENT = "late_statement"
+    REPLACED = "replaced"
+    PASSED_UNREAD = "passed_unread"
+    NOT_LOADED = "not_loaded"
+    NOT_SELECTED = "not_selected"
+    NAME_TAKEN = "name_taken"
+    CHANGELOG = "changelog"
+    MIRROR = "mirror"
+    UNKNOWN = "unknown"
+    SCHEMA_CHECKSUM = "schema_checksum"
+    MISPLACED_ROWS = "misplaced_rows"
+    COLUMNS = "columns"
+
+
+WARNINGS: Final = frozenset({NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS})
+"""The codes of notes that hold no table."""
+
+_TITLES: Final[Mapping[str, str]] = {
+    NoteCode.MESSAGES: "messages: ",
+    NoteCode.LATE_STATEMENT: "written without a statement: ",
+    NoteCode.REPLACED: "replaced: ",
+    NoteCode.PASSED_UNREAD: "passed unread: ",
+    NoteCode.MIRROR: "its mirror: ",
+}
+_BETWEEN: Final = "; "
+_LEGACY_WARNINGS: Final = {
+    "not the checksum of its name": NoteCode.SCHEMA_CHECKSUM,
+    "deleted. Compare it with TiDB": NoteCode.MISPLACED_ROWS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One reason or warning. `code` is a `NoteCode`, or the code of a newer version."""
+
+    code: str
+    text: str
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the table goes on in spite of it."""
+        return self.code in WARNINGS
+
+    def __str__(self) -> str:
+        return _TITLES.get(self.code, "") + self.text
+
+
+def shown(notes: Iterable[Note]) -> str:
+    """The notes as one text for people."""
+    return _BETWEEN.join(map(str, notes))
+
+
+def of_codes(notes: Iterable[Note], *codes: NoteCode) -> tuple[Note, ...]:
+    """The notes with one of these codes."""
+    return tuple(note for note in notes if note.code in codes)
+
+
+def from_text(text: str, *, is_held: bool) -> tuple[Note, ...]:
+    """The notes in a record of a version that stored only their text."""
+    reason, fault_title, fault = text.partition(_TITLES[NoteCode.MIRROR])
+    parts = reason.removesuffix(_BETWEEN).split(_BETWEEN)
+    ends = {part: code for part in parts for end, code in _LEGACY_WARNINGS.items() if part.endswith(end)}
+    rest = _BETWEEN.join(part for part in parts if part not in ends)
+    titled = next(((code, title) for code, title in _TITLES.items() if rest.startswith(title)), None)
+    code, title = titled or (NoteCode.UNKNOWN if is_held and not fault_title else NoteCode.COLUMNS, "")
+    notes = [Note(code, rest.removeprefix(title))] if rest else []
+    notes += [Note(code, part) for part, code in ends.items()]
+    return (*notes, *([Note(NoteCode.MIRROR, fault)] if fault_title else []))

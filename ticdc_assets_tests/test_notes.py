@@ -1,0 +1,47 @@
+"""Notes of tables: codes for programs, texts for people, and the texts of records of earlier versions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.notes import WARNINGS, Note, NoteCode, from_text, of_codes, shown
+
+NOTES = [
+    (Note(NoteCode.MESSAGES, "a hole; put it back."),),
+    (Note(NoteCode.LATE_STATEMENT, "shop.t: one came later."),),
+    (Note(NoteCode.PASSED_UNREAD, "expected its files."), Note(NoteCode.MIRROR, "damaged; rebuild it.")),
+    (Note(NoteCode.MIRROR, "damaged."),),
+    (Note(NoteCode.UNKNOWN, "a file is missing; wait."),),
+    (Note(NoteCode.UNKNOWN, "a file."), Note(NoteCode.SCHEMA_CHECKSUM, "schema_1: not the checksum of its name")),
+    (),
+]
+
+
+@pytest.mark.parametrize("notes", NOTES, ids=shown)
+def test_a_record_of_an_earlier_version_is_read_from_its_text(notes: tuple[Note, ...]):
+    assert from_text(shown(notes), is_held=True) == notes
+
+
+def test_a_text_of_a_table_that_goes_on_is_a_warning():
+    found = from_text("older than the stream; its mirror: damaged", is_held=False)
+
+    assert found == (Note(NoteCode.COLUMNS, "older than the stream"), Note(NoteCode.MIRROR, "damaged"))
+    assert [note.is_warning for note in found] == [True, False]
+
+
+def test_notes_of_a_code_are_found_and_codes_of_newer_versions_hold_their_table():
+    notes = (Note("of tomorrow", "new"), Note(NoteCode.MIRROR, "damaged"))
+
+    assert of_codes(notes, NoteCode.MIRROR) == (notes[1],)
+    assert not notes[0].is_warning
+
+
+def test_the_page_on_bad_input_has_every_code_with_its_remedy():
+    page = (Path(__file__).parents[1] / "docs" / "bad-input.md").read_text()
+    listed = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE))
+
+    assert listed == {str(code) for code in NoteCode}
+    assert WARNINGS < set(NoteCode)
