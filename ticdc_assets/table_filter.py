@@ -14,13 +14,26 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.names.folding import fold
 
 _REGEXP: Final = re.compile(r"/((?:\\.|[^/])+)/")
 _DOUBLE_QUOTED: Final = re.compile(r'"((?:""|[^"])+)"')
 _BACKQUOTED: Final = re.compile(r"`((?:``|[^`])+)`")
 _RANGE: Final = re.compile(r"\[(!?+)((?:\\[^0-9a-zA-Z]|[^\\\]])+)\]")
 _NAME_CHAR: Final = re.compile(r"[0-9A-Za-z$_\u0080-\U0010ffff]")
+_DOTLESS: Final = "\U0010fffe"
+_DOTTED: Final = "\U0010ffff"
+"""Stand for ı and İ in patterns without regard to case; no characters, so that they equal no other."""
 _NOT_IN_GO: Final = re.compile(r"\(\?(?:[=!]|<[=!]|P=|\(|#)|(?<!\\)(?:\\\\)*\\[1-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The regular expression of a pattern. `is_name` if it is a single name, `is_whole` if all of a name must match."""
+
+    text: str
+    is_name: bool = False
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +41,6 @@ class _Rule:
     accepts: bool
     schema: re.Pattern[str]
     table: re.Pattern[str]
-
-    def matches(self, schema: str, table: str) -> bool:
-        return self.schema.search(schema) is not None and self.table.search(table) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,11 @@ class TableFilter:
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether the last rule that matches accepts the table."""
-        for rule in reversed(self._parsed):
-            if rule.matches(schema, table):
-                return rule.accepts
-        return False
+        if not self.case_sensitive:
+            schema, table = _as_compared(schema), _as_compared(table)
+        return next(
+            (r.accepts for r in reversed(self._parsed) if r.schema.search(schema) and r.table.search(table)), False
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,8 @@ class ColumnSelector:
 
     def takes(self, column: str) -> bool:
         """Whether TiCDC sends a column of one of these tables."""
-        return next((accepts for accepts, names in reversed(self._parsed) if names.search(column)), False)
+        name = _as_compared(column)
+        return next((accepts for accepts, names in reversed(self._parsed) if names.search(name)), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,7 @@ def _parse_column_rule(text: str) -> tuple[bool, re.Pattern[str]] | None:
     pattern, left = _pattern(rest.removeprefix("!"), text)
     if left:
         raise _bad(text, "something after the column pattern", "Write one column or pattern in each rule.")
-    return not rest.startswith("!"), _compile(pattern, re.IGNORECASE, text)
+    return not rest.startswith("!"), _compile(pattern, False, text)
 
 
 def _parse_rule(text: str, case_sensitive: bool) -> _Rule | None:
@@ -128,35 +140,46 @@ def _parse_rule(text: str, case_sensitive: bool) -> _Rule | None:
     if rest:
         advice = 'Write schema.table; a name that holds a dot is written "a.b".'
         raise _bad(text, "something after the table pattern", advice)
-    flags = re.NOFLAG if case_sensitive else re.IGNORECASE
-    return _Rule(accepts, _compile(schema, flags, text), _compile(table, flags, text))
+    return _Rule(accepts, _compile(schema, case_sensitive, text), _compile(table, case_sensitive, text))
 
 
 def _bad(rule: str, found: str, advice: str) -> ConfigError:
     return ConfigError(f"filter rule {rule!r}", "TiCDC's table filter syntax", found, advice)
 
 
-def _compile(pattern: str, flags: re.RegexFlag, rule: str) -> re.Pattern[str]:
+def _as_compared(name: str) -> str:
+    """A name as it is matched without regard to case: folded, and with the dotless i apart from i."""
+    return fold(name).replace("ı", _DOTLESS)
+
+
+def _compile(pattern: _Pattern, case_sensitive: bool, rule: str) -> re.Pattern[str]:
+    text, flags = pattern.text, re.DOTALL if pattern.is_whole else re.NOFLAG
+    if not case_sensitive and pattern.is_name:
+        text = _as_compared(text)
+    elif not case_sensitive:
+        # Only names are folded: Go ignores the case of a regular expression, where İ is no i.
+        text = "".join(char if char.isascii() else _as_compared(char) for char in text.replace("İ", _DOTTED))
+        flags |= re.IGNORECASE
     try:
-        return re.compile(pattern, flags)
+        return re.compile(rf"\A(?:{text})\Z" if pattern.is_whole else text, flags)
     except (re.error, OverflowError, RecursionError):
         raise _bad(rule, "a pattern that does not compile", "Check its brackets.") from None
 
 
-def _pattern(text: str, rule: str) -> tuple[str, str]:
-    """The regular expression of the pattern at the start of the text, and the rest of the text."""
+def _pattern(text: str, rule: str) -> tuple[_Pattern, str]:
+    """The pattern at the start of the text, and the rest of the text."""
     match text[:1]:
         case "":
             raise _bad(rule, "a missing pattern", "Write schema.table, or schema.* for all of its tables.")
         case "/":
             matched = _quoted(_REGEXP, text, rule)
-            return _from_go(matched[1], rule), text[matched.end() :]
+            return _Pattern(_from_go(matched[1], rule)), text[matched.end() :]
         case '"':
             matched = _quoted(_DOUBLE_QUOTED, text, rule)
-            return _exactly(matched[1].replace('""', '"')), text[matched.end() :]
+            return _name(matched[1].replace('""', '"')), text[matched.end() :]
         case "`":
             matched = _quoted(_BACKQUOTED, text, rule)
-            return _exactly(matched[1].replace("``", "`")), text[matched.end() :]
+            return _name(matched[1].replace("``", "`")), text[matched.end() :]
     return _wildcard(text, rule)
 
 
@@ -167,8 +190,8 @@ def _quoted(pattern: re.Pattern[str], text: str, rule: str) -> re.Match[str]:
     return matched
 
 
-def _exactly(name: str) -> str:
-    return rf"\A{re.escape(name)}\Z"
+def _name(name: str) -> _Pattern:
+    return _Pattern(re.escape(name), is_name=True, is_whole=True)
 
 
 def _from_go(pattern: str, rule: str) -> str:
@@ -181,16 +204,17 @@ def _from_go(pattern: str, rule: str) -> str:
     return f"(?a:{pattern})" if re.search(r"\\[dwsbDWSB]", pattern) else pattern
 
 
-def _wildcard(text: str, rule: str) -> tuple[str, str]:
+def _wildcard(text: str, rule: str) -> tuple[_Pattern, str]:
     built: list[str] = []
-    at = 0
+    at, is_name = 0, True
     while at < len(text) and text[at] != ".":
+        is_name = is_name and text[at] not in "*?["
         piece, length = _wildcard_piece(text[at:], rule)
         built.append(piece)
         at += length
     if not built:
         raise _bad(rule, "a missing pattern", "Write schema.table, or schema.* for all of its tables.")
-    return rf"(?s:\A{''.join(built)}\Z)", text[at:]
+    return _Pattern("".join(built), is_name, is_whole=True), text[at:]
 
 
 def _wildcard_piece(text: str, rule: str) -> tuple[str, int]:
@@ -220,7 +244,16 @@ def _character_class(text: str, rule: str) -> tuple[str, int]:
     if matched is None:
         raise _bad(rule, "a [ without its ]", "Close the character class, or write \\[ for the character.")
     inside = re.sub(r"([\[^&~|]|--)", lambda m: "".join(f"\\{c}" for c in m[0]), _unescaped(matched[2]))
+    if _has_dotless(inside):
+        inside += _DOTLESS
     return f"[{'^' if matched[1] else ''}{inside}]", matched.end()
+
+
+def _has_dotless(inside: str) -> bool:
+    try:
+        return re.match(f"[{inside}]", "ı") is not None
+    except re.error:
+        return False  # `_compile` refuses it
 
 
 def _unescaped(inside: str) -> str:

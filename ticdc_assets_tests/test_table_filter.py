@@ -48,6 +48,19 @@ CASES: list[tuple[list[str], list[tuple[str, str, bool, bool]]]] = [
     (["a$b_1.t"], [("a$b_1", "t", True, True), ("a", "t", False, False)]),
     (["# all of it", "  ", "\tx.y "], [("x", "y", True, True), ("y", "y", False, False)]),
     (["x.y"], [("x", "y\n", False, False)]),
+    (["tr.İŞLEM"], [("tr", "işlem", False, True), ("TR", "İŞLEM", False, True), ("tr", "ışlem", False, False)]),
+    (["tr.işlem"], [("tr", "İŞLEM", False, True), ("tr", "i̇şlem", False, False)]),
+    (["gr.ΟΔΟΣ"], [("gr", "οδοσ", False, True), ("gr", "ΟΔΟΣ", True, True), ("gr", "οδος", False, False)]),
+    (["gr.οδος"], [("gr", "ΟΔΟΣ", False, False), ("gr", "Οδος", False, True)]),
+    # In a regular expression of Go, both forms of a small sigma are one letter; i with or without a dot are others.
+    (["gr.οδος*"], [("gr", "ΟΔΟΣ1", False, True), ("gr", "οδος1", True, True)]),
+    (["tr.i*"], [("tr", "İ1", False, True), ("tr", "ı1", False, False), ("tr", "I", False, True)]),
+    (["tr.ı?"], [("tr", "ı1", True, True), ("tr", "i1", False, False), ("tr", "I1", False, False)]),
+    (["tr.İ?"], [("tr", "İ1", True, False), ("tr", "i1", False, False)]),
+    (["tr.[a-z]"], [("tr", "ı", False, False), ("tr", "ſ", False, True), ("tr", "K", False, True)]),
+    (["tr.[à-ſ]"], [("tr", "ı", True, True), ("tr", "É", False, True), ("tr", "b", False, False)]),
+    (["tr.[!i]"], [("tr", "ı", True, True), ("tr", "I", True, False), ("tr", "İ", True, False)]),
+    ([r"tr./^É\w$/"], [("tr", "Éa", True, True), ("tr", "éA", False, True)]),
 ]
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.protocols.values.ambiguous_times import is_ambiguous, occurs_twice
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.tso import INT64_MAX
@@ -127,8 +128,8 @@ def _indices(coded: pa.DictionaryArray) -> Ints:
 
 def key_columns(columns: Collection[Column], key: Collection[str]) -> list[int]:
     """The indices of the key columns in `columns`."""
-    wanted = {name.lower() for name in key}
-    return [number for number, column in enumerate(columns) if column.name.lower() in wanted]
+    wanted = {fold(name) for name in key}
+    return [number for number, column in enumerate(columns) if fold(column.name) in wanted]
 
 
 def fault_in_key(column: Column, wire: Any, value: Any, zone: str) -> str | None:

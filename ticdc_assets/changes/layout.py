@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ticdc_assets.names import column_name
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ def changelog_columns(source_table: SourceTable) -> tuple[LakeColumn, ...]:
     """The columns of a changelog: those of the newest version first, then the retired ones in order of retirement."""
     newest = source_table.versions[-1].table.stored_columns
     live = tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type)) for c in newest)
-    taken = {column.name.lower() for column in live}
+    taken = {fold(column.name) for column in live}
     retired = []
     for column, gone_ts in _retired(source_table, {c.uid for c in newest}):
         name = _free_name(column_name(column.name), gone_ts, taken)
-        taken.add(name.lower())
+        taken.add(fold(name))
         retired.append(LakeColumn(column.uid, name, arrow_type(column.type)))
     return (*live, *retired)
 
@@ -90,4 +91,4 @@ def _retired(source_table: SourceTable, live: set[int]) -> list[tuple[Column, in
 
 
 def _free_name(name: str, gone_ts: int, taken: set[str]) -> str:
-    return name if name.lower() not in taken else f"{name}__v{gone_ts}"
+    return name if fold(name) not in taken else f"{name}__v{gone_ts}"

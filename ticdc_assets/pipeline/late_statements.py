@@ -17,7 +17,7 @@ from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
-from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.locations import set_aside
 from ticdc_assets.tables.progress import CHANGEFEED, source_table_of
@@ -55,14 +55,14 @@ def late_statements(
     """
     if record is None or not has_comparable_times(lake):
         return LateStatements()
-    again, held = set(), {}
+    again, held, alike = set(), {}, folded_alike(history.source_tables)
     known, places = history.by_id(), lake.table_locations(history)
     names = {name for table in record.tables if is_replaced(table, known) for name in _names_of(lake, table)}
     for table in record.tables:
         commit_range = commit_ranges.get(table.source_table)
         if commit_range is None or table.changelog is None:
             continue
-        now = WrittenHistory.of(commit_range.source_table)
+        now = WrittenHistory.of(commit_range.source_table, alike)
         if table.history == now.digest:
             continue
         place = places[table.source_table]
@@ -78,21 +78,27 @@ def late_statements(
     return LateStatements(frozenset(again), held, frozenset(names))
 
 
-def known_history(lake: Lake, commit_range: CommitRange) -> KnownHistory | None:
-    """The history that a table's changelog is compared with; None where the TSO of a statement is no commit_ts."""
+def known_histories(lake: Lake, commit_ranges: Mapping[str, CommitRange]) -> dict[str, KnownHistory]:
+    """The histories that the tables' changelogs are compared with; none where the TSO of a statement is no
+    commit_ts."""
     if not has_comparable_times(lake):
-        return None
-    return KnownHistory(WrittenHistory.of(commit_range.source_table), commit_range.low, lake.by_arrival)
+        return {}
+    alike = folded_alike(commit_range.source_table for commit_range in commit_ranges.values())
+    return {
+        i: KnownHistory(WrittenHistory.of(commit_range.source_table, alike), commit_range.low, lake.by_arrival)
+        for i, commit_range in commit_ranges.items()
+    }
 
 
 def written_otherwise_in(
     lake: Lake, commit_ranges: Mapping[str, CommitRange], changelogs: Mapping[str, Table]
 ) -> dict[str, Hold]:
     """Holds for the tables whose changelogs have rows of other columns or of another source table."""
+    histories = known_histories(lake, commit_ranges)
     return {
         i: _otherwise(commit_ranges[i], lake.by_arrival)
         for i, changelog in changelogs.items()
-        if (known := known_history(lake, commit_ranges[i])) is not None and known.fit(changelog) is Fit.OTHER_ROWS
+        if i in histories and histories[i].fit(changelog) is Fit.OTHER_ROWS
     }
 
 

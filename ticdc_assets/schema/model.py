@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation, TextOrder
 
 TableName = tuple[str, str]
@@ -165,8 +166,8 @@ class TableSchema:
         """The key's columns in table order: those the user configures, else the handle key's: the primary key, else the
         unique index over NOT NULL columns with the fewest columns (the earliest among equals), else ()."""
         chosen = self._handle_index()
-        wanted = {name.lower() for name in self.named_key or (chosen.columns if chosen else ())}
-        return tuple(c.name for c in self.columns if c.name.lower() in wanted)
+        wanted = {fold(name) for name in self.named_key or (chosen.columns if chosen else ())}
+        return tuple(c.name for c in self.columns if fold(c.name) in wanted)
 
     @property
     def ordered_key(self) -> tuple[Column, ...]:
@@ -179,21 +180,21 @@ class TableSchema:
     def unique_columns(self) -> tuple[str, ...]:
         """The columns of the key and of all unique indexes, in table order: an update of one is DELETE + INSERT."""
         unique = (name for index in self.indexes if index.unique or index.primary for name in index.columns)
-        wanted = {name.lower() for name in (*self.named_key, *unique)}
-        return tuple(c.name for c in self.columns if c.name.lower() in wanted and not c.virtual)
+        wanted = {fold(name) for name in (*self.named_key, *unique)}
+        return tuple(c.name for c in self.columns if fold(c.name) in wanted and not c.virtual)
 
     def _handle_index(self) -> Index | None:
         for index in self.indexes:
             if index.primary:
                 return index
-        fit = {column.name.lower() for column in self.columns if not column.nullable and not column.virtual}
-        candidates = (i for i in self.indexes if i.unique and all(name.lower() in fit for name in i.columns))
+        fit = {fold(column.name) for column in self.columns if not column.nullable and not column.virtual}
+        candidates = (i for i in self.indexes if i.unique and all(fold(name) in fit for name in i.columns))
         return min(candidates, key=lambda index: len(index.columns), default=None)
 
     def column(self, name: str) -> Column | None:
         """The column of this name, without regard to case as in MySQL."""
-        lowered = name.lower()
-        return next((c for c in self.columns if c.name.lower() == lowered), None)
+        lowered = fold(name)
+        return next((c for c in self.columns if fold(c.name) == lowered), None)
 
     @property
     def stored_columns(self) -> tuple[Column, ...]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.newest import newest_of_each
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
 from ticdc_assets.tables.progress import field_ids_by_uid
 
@@ -84,8 +85,8 @@ def _refusal(source_table: SourceTable, begin: Version, watermark: int) -> str:
 
 
 def _key_columns(source_table: SourceTable) -> list[Column]:
-    wanted = {name.lower() for name in source_table.newest.key}
-    return [column for column in source_table.newest.stored_columns if column.name.lower() in wanted]
+    wanted = {fold(name) for name in source_table.newest.key}
+    return [column for column in source_table.newest.stored_columns if fold(column.name) in wanted]
 
 
 def _key_names(source_table: SourceTable, changelog: Table) -> list[str]:

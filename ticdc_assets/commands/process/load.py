@@ -13,6 +13,7 @@ from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.run import LoadReport, load
@@ -103,7 +104,7 @@ def _ts_of(root: Root, dump: Dump, at: int | None) -> int:
 
 def _without(dump: Dump, texts: Sequence[str]) -> list[SourceName]:
     known = {".".join(fold_name(*table.name)): fold_name(*table.name) for table in dump.tables}
-    unknown = [text for text in texts if text.lower() not in known]
+    unknown = [text for text in texts if fold(text) not in known]
     if unknown:
         raise ConfigError("--without", "a table of the dump, as SCHEMA.TABLE", unknown[0], "Check the name.")
-    return [known[text.lower()] for text in texts]
+    return [known[fold(text)] for text in texts]

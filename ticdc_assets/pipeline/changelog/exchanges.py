@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import quote_path
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.exchange_worker import ANSWER, MovedRows, write_moved
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.segments import segments
@@ -227,7 +228,7 @@ class Exchanges:
             self._names(source_table_id, mirror, exchange)
             for source_table_id, mirror in zip(exchange.tables, mirrors, strict=True)
         ]
-        columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
+        columns = [fold(c.name) for c in _before(side, exchange).table.stored_columns]
         own = exchange.tables.index(side.id)
         pairs = [(names[own][column], names[1 - own][column]) for column in columns]
         return exchange_sql.moved_rows(sources[own], conditions[own], sources[1 - own], conditions[1 - own], pairs)
@@ -269,8 +270,8 @@ class Exchanges:
     def _moved_back(self, exchange: Exchange, side: SourceTable, other_changelog: Table) -> str:
         other = next(self._source_tables[i] for i in exchange.tables if i != side.id)
         places, schema = field_ids_by_uid(other_changelog.properties), other_changelog.schema()
-        uids = {c.name.lower(): c.uid for c in _before(other, exchange).table.stored_columns}
-        columns = [c.name.lower() for c in _before(side, exchange).table.stored_columns]
+        uids = {fold(c.name): c.uid for c in _before(other, exchange).table.stored_columns}
+        columns = [fold(c.name) for c in _before(side, exchange).table.stored_columns]
         names = [schema.find_field(places[uids[column]][0]).name for column in columns]
         return exchange_sql.moved_back(self._quoted(other_changelog), exchange.ts, names)
 
@@ -278,7 +279,7 @@ class Exchanges:
         """The mirror's column names, by the source's names in lower case."""
         places, schema = field_ids_by_uid(mirror.properties), mirror.schema()
         columns = _before(self._source_tables[source_table_id], exchange).table.stored_columns
-        return {c.name.lower(): schema.find_field(places[c.uid][0]).name for c in columns}
+        return {fold(c.name): schema.find_field(places[c.uid][0]).name for c in columns}
 
     def _quoted(self, table: Table) -> str:
         return quote_path((self._jvm().name, *table.name()))

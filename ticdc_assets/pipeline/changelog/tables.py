@@ -14,7 +14,7 @@ from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import caught_up
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.late_statements import (
-    known_history,
+    known_histories,
     set_replaced_aside,
     set_unrecorded_aside,
     written_otherwise_in,
@@ -88,7 +88,7 @@ def ensure_changelogs(
         ConfigError: a table of `record` is gone, or another table has its name.
     """
     places = lake.table_locations(history)
-    recorded = lake.recorded(record)
+    recorded, histories = lake.recorded(record), known_histories(lake, commit_ranges)
 
     def ensured(source_table_id: str) -> Table:
         place, known = places[source_table_id], recorded.get(source_table_id)
@@ -100,7 +100,7 @@ def ensure_changelogs(
             place.changelog_location,
         )
         snapshot_id = known.changelog_snapshot_id if known else None
-        return changelog.ensure(lake.catalog, wanted, snapshot_id, known_history(lake, commit_ranges[source_table_id]))
+        return changelog.ensure(lake.catalog, wanted, snapshot_id, histories.get(source_table_id))
 
     def ensure(source_table_id: str) -> tuple[str, Table | TicdcAssetsError]:
         try:

@@ -24,6 +24,7 @@ from ticdc_assets.changes.differences import (
 from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.newest import rows_with
 from ticdc_assets.names import column_name
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.tables import empties, version_after
@@ -56,8 +57,8 @@ class ChangelogRange:
         self._range = compared
         version = version_after(source_table, compared.until)
         self._columns = tuple(self._compared_column(c, version, zone) for c in version.table.stored_columns)
-        key = {name.lower() for name in version.table.key}
-        self._key = tuple(c.uid for c in version.table.stored_columns if c.name.lower() in key)
+        key = {fold(name) for name in version.table.key}
+        self._key = tuple(c.uid for c in version.table.stored_columns if fold(c.name) in key)
 
     def _compared_column(self, column: Column, newest: Version, zone: str) -> ComparedColumn:
         steps: list[tuple[int, Any]] = []

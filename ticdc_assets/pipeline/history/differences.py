@@ -21,6 +21,7 @@ from ticdc_assets.changes.differences import (
 )
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.names import column_name
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.changes import ChangelogRange
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, statements_between, version_after
@@ -102,13 +103,13 @@ def _exists(source_table: SourceTable, after: int, until: int) -> bool:
 
 
 def _chosen(where: str, found: list[TableDifference], chosen: Sequence[str]) -> list[TableDifference]:
-    wanted = {name.lower() for name in chosen}
-    named = {".".join(table.name).lower() for table in found}
+    wanted = {fold(name) for name in chosen}
+    named = {fold(".".join(table.name)) for table in found}
     for name in sorted(wanted - named):
         listed = ", ".join(sorted(named)) or "none"
         advice = f"The tables at these TSOs are: {listed}."
         raise ConfigError(where, "a table that exists at one of the two TSOs", name, advice)
-    return [table for table in found if not wanted or ".".join(table.name).lower() in wanted]
+    return [table for table in found if not wanted or fold(".".join(table.name)) in wanted]
 
 
 def _compared(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, TableVerification, refusal
@@ -114,12 +115,12 @@ def _chosen(
     existing = [
         table for table in record.tables if table.state != TableState.DROPPED and table.source_table in source_tables
     ]
-    wanted = {name.lower() for name in chosen}
-    named = {f"{table.schema}.{table.table}".lower() for table in existing}
+    wanted = {fold(name) for name in chosen}
+    named = {fold(f"{table.schema}.{table.table}") for table in existing}
     for name in sorted(wanted - named):
         advice = f"The tables at {record.tso} are: {', '.join(sorted(named)) or 'none'}."
         raise ConfigError(where, "a table of the record", name, advice)
-    found = [table for table in existing if not wanted or f"{table.schema}.{table.table}".lower() in wanted]
+    found = [table for table in existing if not wanted or fold(f"{table.schema}.{table.table}") in wanted]
     found.sort(key=lambda table: (table.schema, table.table))
     return [(source_tables[table.source_table], table) for table in found]
 

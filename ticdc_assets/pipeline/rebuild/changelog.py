@@ -26,7 +26,7 @@ from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.schema.history.written_history import WrittenHistory
+from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
@@ -172,7 +172,7 @@ def _check_all_is_there(
     """Raise where the clone has fewer changes of a commit_ts than the changelog, on that day if one is given. Rows of
     another table do not count. Where the key was different, an update may be one change or two."""
     was = written_history_of(lake.catalog.load_table(changelog)) or WrittenHistory.of(source_table)
-    now = WrittenHistory.of(source_table)
+    now = WrittenHistory.of(source_table, folded_alike(lake.history().source_tables))
     others = "".join(
         f" AND NOT (o.ts > {after_ts}{'' if until_ts is None else f' AND o.ts <= {until_ts}'})"
         for *_, after_ts, until_ts in was.names_lost(now)

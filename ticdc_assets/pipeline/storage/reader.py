@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import LEFT_OUT, RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.storage.reference import joined_records, record_by_record
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
@@ -218,7 +219,7 @@ def columns_to_read(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple
     if task.decoding.csv is None:
         names: dict[str, str] = {}
         for name in (*(c.name for period in periods for c in period.version.table.columns), *file.listed_columns):
-            names.setdefault(name.lower(), name)
+            names.setdefault(fold(name), name)
         return tuple(names.values())
     begun = [period for period in periods if period.after_ts <= file.folder_version]
     if not begun:
@@ -252,17 +253,17 @@ def aligned(decoding: FileDecoding, file: TaskFile, version: Version, rows: RawR
     version into a folder only where both have the same columns, possibly in another order.
 
     Raises DecodeError where they have other columns, or lack one."""
-    names = {column.name.lower(): column.name for column in version.table.stored_columns}
+    names = {fold(column.name): column.name for column in version.table.stored_columns}
     if decoding.csv is not None:
-        there = {name.lower() for name in rows.columns}
+        there = {fold(name) for name in rows.columns}
         if not there <= names.keys() or not all(_is_left_out(decoding, file, names[n]) for n in names.keys() - there):
             raise _other_columns(file, "the columns of another version than its folder's")
         return replace(rows, columns=tuple(name for lowered, name in names.items() if lowered in there))
     for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
-        if name.lower() not in names and any(text.null_count < len(text) for text in texts):
+        if fold(name) not in names and any(text.null_count < len(text) for text in texts):
             raise _other_columns(file, f"a column {name!r} that its version does not have")
     _refuse_lacking(decoding, file, version, rows)
-    return replace(rows, columns=tuple(names.get(name.lower(), name) for name in rows.columns))
+    return replace(rows, columns=tuple(names.get(fold(name), name) for name in rows.columns))
 
 
 def _refuse_lacking(decoding: FileDecoding, file: TaskFile, version: Version, rows: RawRows) -> None:
@@ -271,14 +272,14 @@ def _refuse_lacking(decoding: FileDecoding, file: TaskFile, version: Version, ro
     table = version.table
     if rows.sent is None or table.virtual_unknown:
         return
-    sent = {name.lower(): array for name, array in zip(rows.columns, rows.sent, strict=True)}
-    keys = {name.lower() for name in table.unique_columns}
-    arrays = [sent[c.name.lower()] for c in table.stored_columns if c.name.lower() in sent.keys() - keys]
+    sent = {fold(name): array for name, array in zip(rows.columns, rows.sent, strict=True)}
+    keys = {fold(name) for name in table.unique_columns}
+    arrays = [sent[fold(c.name)] for c in table.stored_columns if fold(c.name) in sent.keys() - keys]
     is_whole = pc.not_equal(rows.op, "D")
     for array in arrays:
         is_whole = pc.or_(is_whole, array)
     for column in table.stored_columns:
-        there = sent.get(column.name.lower())
+        there = sent.get(fold(column.name))
         lacks = is_whole if there is None else pc.and_not(is_whole, there)
         if pc.any(lacks).as_py() and not _is_left_out(decoding, file, column.name):
             raise _lacking(file, column.name)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import RESTORE_SCHEMAS
+from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
@@ -44,7 +45,7 @@ def holds_of(problems: Iterable[Problem], history: History) -> dict[SourceName, 
 
 def _tables_of(schema: str, history: History) -> list[SourceName]:
     name_periods = (name_period for source_table in history.source_tables for name_period in source_table.name_periods)
-    return [(t.schema, t.table) for t in name_periods if t.schema.lower() == schema.lower()]
+    return [(t.schema, t.table) for t in name_periods if fold(t.schema) == fold(schema)]
 
 
 def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
@@ -136,7 +137,7 @@ def _keep_or_raise(task: DecodeTask, file: TaskFile, record: BadRecord, bad: lis
 def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], where: str) -> RawRows:
     """Row events of text values as columns; a partial old row is completed from the new one."""
     events = [event for _, event in rows]
-    lowered = [name.lower() for name in columns]
+    lowered = [fold(name) for name in columns]
     now = [_by_lowered(event.wire) for event in events]
     full = [event.full_before if event.op is Op.UPDATE else None for event in events]
     before = [None if image is None else _by_lowered(image) for image in full]
@@ -160,4 +161,4 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
 
 
 def _by_lowered(wire: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {name.lower(): value for name, value in wire.items()}
+    return {fold(name): value for name, value in wire.items()}

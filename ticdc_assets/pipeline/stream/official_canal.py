@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -35,7 +36,7 @@ def has_columns_of(period: SchemaPeriod | SchemaGap, sent: Set[str], leaves_out:
     """Whether columns, in lower case, are those of a schema period, but for some that the changefeed leaves out."""
     if not isinstance(period, SchemaPeriod):
         return False
-    columns = {column.name.lower() for column in period.version.table.stored_columns}
+    columns = {fold(column.name) for column in period.version.table.stored_columns}
     return sent <= columns and all(map(leaves_out, columns - sent))
 
 
@@ -52,9 +53,7 @@ class PositionedRow:
     @classmethod
     def of(cls, row: RowEvent, partition: TopicPartition, offset: int) -> PositionedRow:
         """The row of a message at this offset."""
-        return cls(
-            partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(name.lower() for name in row.wire)
-        )
+        return cls(partition, offset, row.time.commit_ms, row.time.sent_ms, frozenset(fold(name) for name in row.wire))
 
     def fits(self, period: SchemaPeriod | SchemaGap, leaves_out: LeavesOut = _none_left_out) -> bool:
         """Whether the row has the columns of a schema period, but for those that the changefeed leaves out."""

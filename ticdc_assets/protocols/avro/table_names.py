@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import TableName
 
 _NOT_KAFKA: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -66,5 +67,5 @@ class Candidates:
 
 
 def _folded(name: Iterable[str]) -> TableName:
-    schema, table = (part.lower() for part in name)
+    schema, table = (fold(part) for part in name)
     return schema, table

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows, ops_of
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.csv.records import HEADER_START, has_other_fields, header_bytes
@@ -204,7 +205,7 @@ class _Reader:
             raise _unsupported(self._where, "text that is not UTF-8")
         names = self._columns_of(data, records.places[[0], _SOURCE], np.ones(1, np.bool_))
         table, schema = (name[0].as_py() for name in names)
-        if self._name is not None and [schema.lower(), table.lower()] != [part.lower() for part in self._name]:
+        if self._name is not None and [fold(schema), fold(table)] != [fold(part) for part in self._name]:
             raise _unsupported(self._where, "records of another table")
         if self._source not in (None, [table, schema]):
             raise _unsupported(self._where, "records of more than one table")

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.scanner import BARE, FULL, HEX, NO_QUOTE, OTHER_FORM, QUOTED, scan_csv, scan_inserts
@@ -200,9 +201,9 @@ class DumpFile:
 
     def _named(self, names: Sequence[str]) -> tuple[Column, ...]:
         """The columns of these names. Raises DecodeError unless they are the stored columns."""
-        stored = {column.name.lower(): column for column in self.table.stored_columns}
-        lowered = [name.lower() for name in names]
-        unknown = [name for name in names if name.lower() not in stored]
+        stored = {fold(column.name): column for column in self.table.stored_columns}
+        lowered = [fold(name) for name in names]
+        unknown = [name for name in names if fold(name) not in stored]
         if unknown or len(set(lowered)) < len(lowered):
             expected = f"the columns of {self.table.schema}.{self.table.name}, each once"
             raise self._fault("columns", expected, "others" if unknown else "one twice", _FLAGS)

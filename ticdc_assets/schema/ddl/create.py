@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.columns import Elements, read_element
 from ticdc_assets.schema.ddl.partitions import read_partitioning
@@ -56,9 +57,9 @@ def _read_like(cursor: TokenCursor, default_schema: str) -> TableName | None:
 
 def table_columns(statement: CreateTable, collation: Collation) -> tuple[Column, ...]:
     """The columns of a new table of that default collation; those of the primary key are not nullable."""
-    key = {part.lower() for index in statement.indexes if index.primary for part in index.columns}
+    key = {fold(part) for index in statement.indexes if index.primary for part in index.columns}
     columns = [in_table(definition, collation) for definition in statement.columns]
-    return tuple(replace(c, nullable=c.nullable and c.name.lower() not in key) for c in columns)
+    return tuple(replace(c, nullable=c.nullable and fold(c.name) not in key) for c in columns)
 
 
 def in_table(definition: ColumnDefinition, collation: Collation | None) -> Column:
@@ -83,7 +84,7 @@ def column_indexes(columns: list[ColumnDefinition]) -> list[Index]:
 
 def named_indexes(present: tuple[Index, ...], added: list[Index]) -> tuple[Index, ...]:
     """All indexes; added ones without a name get the name that TiDB gives them."""
-    taken = {index.name.lower() for index in (*present, *added) if index.name}
+    taken = {fold(index.name) for index in (*present, *added) if index.name}
     tried: dict[str, int] = {}
     return (*present, *(i if i.name else replace(i, name=_free_name(i, taken, tried)) for i in added))
 
@@ -91,7 +92,7 @@ def named_indexes(present: tuple[Index, ...], added: list[Index]) -> tuple[Index
 def _free_name(index: Index, taken: set[str], tried: dict[str, int]) -> str:
     """The first column's name, else that with the first free number from 2 on; never `primary`."""
     has_expression = any(part.startswith("(") for part in index.columns)
-    base = "expression_index" if has_expression else index.columns[0].lower()
+    base = "expression_index" if has_expression else fold(index.columns[0])
     number = tried.get(base, 2 if base == "primary" else 1)
     while (name := base if number == 1 else f"{base}_{number}") in taken:
         number += 1

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import SchemaState
@@ -57,7 +58,7 @@ def exchanged_names(event: DdlEvent, statement: ddl.AlterTable) -> list[SourceNa
     """The event's name, then the two tables of an EXCHANGE PARTITION; the event may have the name of either."""
     others = [action.with_table for action in statement.actions if isinstance(action, ddl.ExchangePartition)]
     written = [(statement.schema, statement.name), *others]
-    own = next((name for name in written if name[1].lower() == event.table.lower()), written[0])
+    own = next((name for name in written if fold(name[1]) == fold(event.table)), written[0])
     return [(event.schema, event.table), *(with_schema(event, own, name) for name in written)]
 
 

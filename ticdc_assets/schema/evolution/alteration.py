@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import in_table, named_indexes
 from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
@@ -61,7 +62,7 @@ class Alteration:
         self._collation = shape.table.collation
         self._comment = shape.table.comment
         self._slots = [_Slot(column, was=column) for column in shape.table.columns]
-        self._origin = {slot.column.name.lower(): slot for slot in self._slots}
+        self._origin = {fold(slot.column.name): slot for slot in self._slots}
         self._moves: list[tuple[_Slot, ddl.ColumnPosition]] = []
         self._indexes = _IndexWork()
         self._partitioning = shape.table.partitioning
@@ -114,10 +115,10 @@ class Alteration:
 
     def _find(self, name: str) -> _Slot | None:
         """The column of this name before the statement; else one that the statement adds."""
-        slot = self._origin.get(name.lower())
+        slot = self._origin.get(fold(name))
         if slot is not None and not slot.dropped:
             return slot
-        return next((s for s in self._slots if s.was is None and s.column.name.lower() == name.lower()), None)
+        return next((s for s in self._slots if s.was is None and fold(s.column.name) == fold(name)), None)
 
     def _found(self, name: str, may_lack: bool) -> _Slot | None:
         slot = self._find(name)
@@ -199,8 +200,8 @@ class Alteration:
 
     def _place_after(self, name: str) -> int:
         live = [(i, s) for i, s in enumerate(self._slots) if not s.dropped]
-        by_new_name = next((i for i, s in live if s.column.name.lower() == name.lower()), None)
-        by_old_name = next((i for i, s in live if s.was is not None and s.was.name.lower() == name.lower()), None)
+        by_new_name = next((i for i, s in live if fold(s.column.name) == fold(name)), None)
+        by_old_name = next((i for i, s in live if s.was is not None and fold(s.was.name) == fold(name)), None)
         found = by_new_name if by_new_name is not None else by_old_name
         if found is not None:
             return found + 1
@@ -226,23 +227,21 @@ class Alteration:
                 work.added.append((Index("PRIMARY", columns, unique=True, primary=True), False))
             case ddl.DropIndex(name=name):
                 # The upstream had it; one that is not known here (plain ones often are not) is no part of a key here.
-                work.dropped.add(name.lower())
+                work.dropped.add(fold(name))
             case ddl.DropPrimaryKey():
                 work.primary_dropped = True
             case ddl.RenameIndex(name=name, new_name=new_name):
-                work.renamed[name.lower()] = new_name
+                work.renamed[fold(name)] = new_name
 
     def _altered_indexes(self) -> tuple[Index, ...]:
         work = self._indexes
         kept = [i for i in self._before.indexes if not self._is_dropped(i)]
         renamed = [
-            replace(i, name=work.renamed.get(i.name.lower(), i.name), columns=self._parts(i.columns)) for i in kept
+            replace(i, name=work.renamed.get(fold(i.name), i.name), columns=self._parts(i.columns)) for i in kept
         ]
         present = tuple(index for index in renamed if index.columns)
-        names = {index.name.lower() for index in present}
-        added = [
-            self._checked(i) for i, unless_present in work.added if not (unless_present and i.name.lower() in names)
-        ]
+        names = {fold(index.name) for index in present}
+        added = [self._checked(i) for i, unless_present in work.added if not (unless_present and fold(i.name) in names)]
         if any(i.primary for i in present) and any(i.primary for i in added):
             raise self._fault("one primary key", "a second one")
         return named_indexes(present, added)
@@ -250,27 +249,27 @@ class Alteration:
     def _is_dropped(self, index: Index) -> bool:
         if index.primary:
             return self._indexes.primary_dropped
-        return index.name.lower() in self._indexes.dropped
+        return fold(index.name) in self._indexes.dropped
 
     def _parts(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(new for part in parts if (new := self._part(part)) is not None)
 
     def _part(self, part: str) -> str | None:
-        slot = self._origin.get(part.lower())
+        slot = self._origin.get(fold(part))
         if slot is not None:
             return None if slot.dropped else slot.column.name
         return self._renamed_in(part) if part.startswith("(") else part
 
     def _renamed_in(self, expression: str) -> str:
         """The expression with renamed columns under their new names."""
-        renamed = {n: s.column.name for n, s in self._origin.items() if s.column.name.lower() != n}
+        renamed = {n: s.column.name for n, s in self._origin.items() if fold(s.column.name) != n}
         return _with_names(expression, renamed) if renamed else expression
 
     def _checked(self, index: Index) -> Index:
         return replace(index, columns=tuple(self._checked_part(part) for part in index.columns))
 
     def _checked_part(self, part: str) -> str:
-        slot = next((s for s in self._slots if s.column.name.lower() == part.lower()), None)
+        slot = next((s for s in self._slots if fold(s.column.name) == fold(part)), None)
         if slot is None and not part.startswith("("):
             slot = self._found(part, may_lack=False)
         return part if slot is None else slot.column.name
@@ -298,14 +297,14 @@ class Alteration:
     def _drop_partitions(self, action: ddl.DropPartitions) -> None:
         names = action.names
         if action.if_exists and self._partitioning is not None and self._partitioning.partitions:
-            known = {partition.name.lower() for partition in self._partitioning.partitions}
-            names = tuple(name for name in names if name.lower() in known)
+            known = {fold(partition.name) for partition in self._partitioning.partitions}
+            names = tuple(name for name in names if fold(name) in known)
         if not names:
             return
         self._delete_rows(names)
         assert self._partitioning is not None  # partition_rows refuses a table whose partitions are not known
-        gone = {name.lower() for name in names}
-        kept = tuple(p for p in self._partitioning.partitions if p.name.lower() not in gone)
+        gone = {fold(name) for name in names}
+        kept = tuple(p for p in self._partitioning.partitions if fold(p.name) not in gone)
         self._partitioning = replace(self._partitioning, partitions=kept)
 
     def _altered_partitioning(self) -> Partitioning | None:
@@ -320,9 +319,9 @@ class Alteration:
     def _altered_table(self) -> TableSchema:
         indexes = self._altered_indexes()
         check_names(*self._name, [slot.column.name for slot in self._slots])
-        key = {part.lower() for index in indexes if index.primary for part in index.columns}
+        key = {fold(part) for index in indexes if index.primary for part in index.columns}
         columns = tuple(
-            replace(s.column, nullable=s.column.nullable and s.column.name.lower() not in key) for s in self._slots
+            replace(s.column, nullable=s.column.nullable and fold(s.column.name) not in key) for s in self._slots
         )
         schema, name = self._name
         return replace(
@@ -352,7 +351,7 @@ def _with_names(expression: str, renamed: dict[str, str]) -> str:
     tokens = list(tokens_of(expression))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         is_call = token.kind is TokenKind.WORD and following is not None and following.text == "("
-        new = renamed.get(token.text.lower()) if token.kind in (TokenKind.WORD, TokenKind.QUOTED) else None
+        new = renamed.get(fold(token.text)) if token.kind in (TokenKind.WORD, TokenKind.QUOTED) else None
         if new is not None and not is_call:
             parts += [expression[at : token.start], "`", new.replace("`", "``"), "`"]
             at = token.end

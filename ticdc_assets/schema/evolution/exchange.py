@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -43,7 +44,7 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
         (found := other.column(c.name)) is None or lake_type(c.type) != lake_type(found.type) for c in one.columns
     ):
         raise _fault(event, f"the columns of {one.name} in {other.name}", "other columns")
-    if not one.key or sorted(n.lower() for n in one.key) != sorted(n.lower() for n in other.key):
+    if not one.key or sorted(fold(n) for n in one.key) != sorted(fold(n) for n in other.key):
         raise _fault(event, f"one key in {one.name} and {other.name}", f"{_key_text(one)} and {_key_text(other)}")
     [rows] = partition_rows(one, (actions[0].name,))
     return ExchangePair(partitioned, table, rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import Default, MySqlType, TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows
 
@@ -115,6 +116,6 @@ def check_names(schema: str, table: str, names: list[str]) -> None:
         raise ddl_error(schema, table, f"at most {COLUMNS_MAX} columns", f"{len(names)}")
     seen: set[str] = set()
     for name in names:
-        if name.lower() in seen:
+        if fold(name) in seen:
             raise ddl_error(schema, table, "each column once", f"the column {name} twice")
-        seen.add(name.lower())
+        seen.add(fold(name))

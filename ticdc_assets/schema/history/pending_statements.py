@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, Stop, fold_name
@@ -21,11 +22,11 @@ class PendingStatements:
 
     def called(self, table: str) -> set[SourceName]:
         """The pending names of this table in any database."""
-        return {name for name in (*self._statements, *self._stops) if name[1] == table.lower()}
+        return {name for name in (*self._statements, *self._stops) if name[1] == fold(table)}
 
     def inside(self, schema: str) -> set[SourceName]:
         """The pending names in a database."""
-        return {name for name in (*self._statements, *self._stops) if name[0] == schema.lower()}
+        return {name for name in (*self._statements, *self._stops) if name[0] == fold(schema)}
 
     def change(self, event: DdlEvent, statement: ddl.TruncateTable | ddl.AlterTable) -> None:
         """Keep a statement on the event's table."""
@@ -37,7 +38,7 @@ class PendingStatements:
 
     def stop_database(self, schema: str, stop: Stop) -> None:
         """Stop each new table of this database; of every database where `schema` is empty."""
-        self._stops_of_databases.setdefault(schema.lower(), stop)
+        self._stops_of_databases.setdefault(fold(schema), stop)
 
     def take_changes(self, name: SourceName) -> list[PendingStatement]:
         """Remove and return the statements on a name."""
@@ -45,7 +46,7 @@ class PendingStatements:
 
     def take_stop(self, name: SourceName) -> Stop | None:
         """The earliest stop of the name and its database; the name's own stop is removed."""
-        of_databases = (self._stops_of_databases.get(schema) for schema in ("", name[0].lower()))
+        of_databases = (self._stops_of_databases.get(schema) for schema in ("", fold(name[0])))
         stops = [stop for stop in (self._stops.pop(fold_name(*name), None), *of_databases) if stop is not None]
         return min(stops, key=lambda stop: stop.ts, default=None)
 
@@ -56,4 +57,4 @@ class PendingStatements:
 
     def forget_database(self, schema: str) -> None:
         """Remove the stop of a database that is dropped."""
-        self._stops_of_databases.pop(schema.lower(), None)
+        self._stops_of_databases.pop(fold(schema), None)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS, arrow_type, is_binary
 from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
@@ -36,9 +37,9 @@ def widened(known: TableSchema, sent: TableSchema) -> TableSchema:
         raise _error(known, f"the key ({', '.join(known.key)})", f"({', '.join(sent.key)}) in a row")
     widened = tuple(_widened(known, column, sent.column(column.name)) for column in known.columns)
     new = tuple(replace(column, nullable=True) for column in sent.columns if known.column(column.name) is None)
-    columns = {column.name.lower(): column for column in (*widened, *new)}
+    columns = {fold(column.name): column for column in (*widened, *new)}
     if len(columns) == len(sent.columns):
-        return replace(known, columns=tuple(columns[column.name.lower()] for column in sent.columns))
+        return replace(known, columns=tuple(columns[fold(column.name)] for column in sent.columns))
     return replace(known, columns=(*widened, *new))
 
 
@@ -69,7 +70,7 @@ def _family(of: MySqlType) -> tuple[str, bool]:
 
 
 def _lowered(names: tuple[str, ...]) -> set[str]:
-    return {name.lower() for name in names}
+    return {fold(name) for name in names}
 
 
 def _error(table: TableSchema, expected: str, found: str) -> SchemaError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.evolution.promotion import promotes
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.schema.mysql_types import same_kind
@@ -12,7 +13,7 @@ from ticdc_assets.schema.mysql_types import same_kind
 
 def same_columns(folded: TableSchema, sent: TableSchema, ordered: bool) -> bool:
     """Whether both have the same column names with types of the same kinds, and in the same order if `ordered`."""
-    folded_names, sent_names = ([c.name.lower() for c in table.columns] for table in (folded, sent))
+    folded_names, sent_names = ([fold(c.name) for c in table.columns] for table in (folded, sent))
     if folded_names != sent_names if ordered else sorted(folded_names) != sorted(sent_names):
         return False
     return all(_same_kind(c, sent.column(c.name)) for c in folded.columns)
@@ -24,8 +25,8 @@ def _same_kind(folded: Column, sent: Column | None) -> bool:
 
 def same_key(folded: TableSchema, sent: TableSchema) -> bool:
     """Whether rows of both match by key: the same key columns, with types that one Iceberg column can hold."""
-    columns = {name.lower(): folded.column(name) for name in folded.key}
-    sent_columns = {name.lower(): sent.column(name) for name in sent.key}
+    columns = {fold(name): folded.column(name) for name in folded.key}
+    sent_columns = {fold(name): sent.column(name) for name in sent.key}
     if columns.keys() != sent_columns.keys():
         return False
     pairs = ((columns[name], sent_columns[name]) for name in columns)

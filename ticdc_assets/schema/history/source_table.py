@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import TableName, TableSchema
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ SourceName = TableName
 
 def fold_name(schema: str, table: str) -> SourceName:
     """The name in lower case: TiDB compares names without regard to case."""
-    return (schema.lower(), table.lower())
+    return (fold(schema), fold(table))
 
 
 def same_name(one: SourceName, other: SourceName) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.model import PartitionDefinition, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.rows import place_of
@@ -28,8 +29,8 @@ def _with_added(partitioning: Partitioning, action: ddl.AddPartitions) -> Partit
         return _with_more_hashed(partitioning, action)
     if not partitioning.partitions:
         return partitioning  # the existing partitions are not known, so the added ones would be taken for the lowest
-    known = {partition.name.lower() for partition in partitioning.partitions}
-    added = [p for p in action.partitions if not (action.if_not_exists and p.name.lower() in known)]
+    known = {fold(partition.name) for partition in partitioning.partitions}
+    added = [p for p in action.partitions if not (action.if_not_exists and fold(p.name) in known)]
     return replace(partitioning, partitions=(*partitioning.partitions, *added))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import INTEGER_BITS
 from ticdc_assets.schema.model import Column, Kind, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.expressions import ColumnValue, Expression, read_expression
@@ -87,10 +88,10 @@ def _key_column(table: TableSchema, name: str) -> Column:
 
 def place_among(table: TableSchema, partitioning: Partitioning, name: str) -> int:
     """The position of the partition of this name, without regard to case."""
-    names = [known.lower() for known in names_of(partitioning)]
-    if name.lower() not in names:
+    names = [fold(known) for known in names_of(partitioning)]
+    if fold(name) not in names:
         refuse(table, f"a partition {name}", "no partition of that name")
-    return names.index(name.lower())
+    return names.index(fold(name))
 
 
 def names_of(partitioning: Partitioning) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -37,7 +38,7 @@ class SchemasSeen:
         if event.before is not None and event.hints.before_version is not None and len(self.declared) < KEYS_MAX:
             self.declared.add((event.before.schema, event.before.name, event.hints.before_version))
         if event.table and len(self.named) < NAMES_MAX:
-            self.named.add((event.schema.lower(), event.table.lower()))
+            self.named.add((fold(event.schema), fold(event.table)))
 
     def need(self, version: _Version, where: str) -> None:
         """Add a row of this version."""
@@ -138,7 +139,7 @@ class Traits:
 
     def _undeclared_tables(self, found: Inspection, protocol: str) -> None:
         names = [(t.schema, t.table) for t in found.tables.values() if t.counts.rows]
-        undeclared = sorted(f"{s}.{t}" for s, t in names if (s.lower(), t.lower()) not in self.schemas.named)
+        undeclared = sorted(f"{s}.{t}" for s, t in names if (fold(s), fold(t)) not in self.schemas.named)
         if undeclared:
             listed = ", ".join(undeclared[:5]) + (" ..." if len(undeclared) > 5 else "")
             guess = "" if protocol == "debezium" else "; without it, their types are guessed from rows"

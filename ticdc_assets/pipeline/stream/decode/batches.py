@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ticdc_assets.changes.identity import may_have_faults
 from ticdc_assets.changes.typed import TypedChanges, with_types
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
 from ticdc_assets.pipeline.stream.decode.row_schemas import is_of_keys, missing_column, sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
@@ -266,7 +267,7 @@ def _changes(task: MessageTask, bulk: Bulk, period: SchemaPeriod, table: TableRo
     """The rows with the types of their period; `ordinals` are those of their messages. Raises DecodeError where a value
     cannot be typed, or a key may have no value in the lake: the reference decoder then finds the row and reports it."""
     columns, rows, zone = period.version.table.stored_columns, table.rows, task.decoding.zone
-    places = {name.lower(): place for place, name in enumerate(rows.columns)}
+    places = {fold(name): place for place, name in enumerate(rows.columns)}
     zone_of_times = REGISTRY[task.decoding.protocol].zone_of_times(zone)
     changes = with_types(
         replace(rows, line=pa.array(ordinals)),

@@ -22,6 +22,7 @@ import pyarrow as pa
 from ticdc_assets.changes import layout
 from ticdc_assets.config import Upstream
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.late_rows import are_known
 from ticdc_assets.pipeline.stream.decode.row_values import RowValues, spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
@@ -150,9 +151,9 @@ def _rows(
 
 
 def _key_values(task: MessageTask, where: str, key: Sequence[Column], wire: Any) -> list[Any]:
-    lowered = {name.lower(): value for name, value in wire.items()}
+    lowered = {fold(name): value for name, value in wire.items()}
     read = REGISTRY[task.decoding.protocol].value_under(task.decoding.options)
-    values = [read(column, lowered[column.name.lower()], task.decoding.zone) for column in key]
+    values = [read(column, lowered[fold(column.name)], task.decoding.zone) for column in key]
     if None in values:
         raise NotYetError(
             where, "a value in each column of the handle key", "a NULL or a zero date", _ADVICE_CLAIM_CHECK
@@ -192,7 +193,7 @@ class LateLarge:
         """The key columns of its table; None for a table without a key, or where the message lacks one of them."""
         table = self.period.version.table
         key = tuple(column for column in table.stored_columns if column.name in table.key)
-        sent = {name.lower() for name, value in self.event.wire.items() if value is not None}
+        sent = {fold(name) for name, value in self.event.wire.items() if value is not None}
         return key if key and all(spelt(task, column) in sent for column in key) else None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, has_columns_of
@@ -57,7 +58,7 @@ class Shapes:
             event.unexplained,
             event.lacking,
             event.displaced,
-            *sorted((column.name.lower(), str(column.type)) for column in sent),
+            *sorted((fold(column.name), str(column.type)) for column in sent),
         )
         known = self._by_columns.get(columns)
         if (known is None and len(self._by_columns) < SHAPES_MAX) or (known and event.commit_ts < known.commit_ts):
@@ -115,7 +116,7 @@ def _of_millisecond(task: MessageTask, timeline: Timeline, event: RowEvent) -> S
 
 
 def _fits(task: MessageTask, period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
-    return has_columns_of(period, {name.lower() for name in event.wire}, _left_out(task, event))
+    return has_columns_of(period, {fold(name) for name in event.wire}, _left_out(task, event))
 
 
 def _left_out(task: MessageTask, event: RowEvent) -> Callable[[str], bool]:
@@ -141,7 +142,7 @@ def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: Table
 
 def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ()) -> bool:
     """Whether only key columns were sent, as of a deleted row without its other values."""
-    return {name.lower() for name in sent} <= {name.lower() for name in (*table.unique_columns, *key)}
+    return {fold(name) for name in sent} <= {fold(name) for name in (*table.unique_columns, *key)}
 
 
 def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: TableName) -> str | None:
@@ -151,7 +152,7 @@ def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], s
     """
     if table.virtual_unknown:
         return None
-    there = {name.lower() for name in sent}
+    there = {fold(name) for name in sent}
     lacking = (column.name for column in table.stored_columns if spelt(task, column) not in there)
     return next((name for name in lacking if not task.schemas.selectors.leaves_out(*source, name)), None)
 
@@ -267,7 +268,7 @@ def _beside(event: DdlEvent, known: Mapping[_Place, DdlEvent]) -> DdlEvent:
 
 
 def _columns(event: DdlEvent) -> set[str]:
-    return set() if event.after is None else {column.name.lower() for column in event.after.columns}
+    return set() if event.after is None else {fold(column.name) for column in event.after.columns}
 
 
 def _place(event: DdlEvent) -> _Place:

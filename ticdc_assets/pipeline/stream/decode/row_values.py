@@ -13,6 +13,7 @@ from ticdc_assets.changes.identity import fault_in_key, key_columns
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import RowEvent
@@ -32,13 +33,13 @@ Kept = tuple[int, RowEvent, list[Any], list[Any] | None]
 
 def spelt(task: MessageTask, column: Column) -> str:
     """The name of a column in rows, in lower case."""
-    return (sanitised(column.name) if task.decoding.protocol == "avro" else column.name).lower()
+    return fold(sanitised(column.name) if task.decoding.protocol == "avro" else column.name)
 
 
 def unknown_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -> str | None:
     """A column in the rows that no schema of their version has."""
     known = {spelt(task, column) for column in table.columns}
-    return next((name for name in sent if name.lower() not in known), None)
+    return next((name for name in sent if fold(name) not in known), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class RowValues:
     def of(self, columns: Sequence[Column], wire: Mapping[str, Any], key: Sequence[str] = ()) -> list[Any]:
         """The lake's values of a row, NULL for a column that was not sent. Raises DecodeError, which names the column,
         if the lake cannot hold a value of the key."""
-        sent = {name.lower(): value for name, value in wire.items()}
+        sent = {fold(name): value for name, value in wire.items()}
         cells = [sent.get(spelt(self.task, column)) for column in columns]
         values = [self.read(c, cell, self.task.decoding.zone) for c, cell in zip(columns, cells, strict=True)]
         for number in key_columns(columns, key) if key else ():
@@ -67,7 +68,7 @@ class RowValues:
     def counts(self, columns: Sequence[Column], wire: Mapping[str, Any], now: Sequence[Any]) -> tuple[int, int]:
         """The number of sent dates that are not in the calendar, and of sent TIMESTAMPs that may be either of two
         times. Raises DecodeError if such dates are not allowed."""
-        sent = {name.lower(): value for name, value in wire.items()}
+        sent = {fold(name): value for name, value in wire.items()}
         zero_dates = ambiguous = 0
         for column, value in zip(columns, now, strict=True):
             if column.type.kind in DATE_KINDS:

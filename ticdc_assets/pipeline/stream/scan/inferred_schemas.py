@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
@@ -120,11 +121,11 @@ class SchemaGuesses:
 def _parts(rows: Iterable[_FirstRow], known: Sequence[DdlEvent]) -> Iterator[list[_FirstRow]]:
     """The rows in groups. A guess for one row's table may affect another row's table only where a statement names both.
     Rows that no such statement concerns are one first group; the others follow one by one."""
-    texts = "\n".join(query for event in known if _NAMES_ANOTHER.search(query := event.query.lower()))
+    texts = "\n".join(query for event in known if _NAMES_ANOTHER.search(query := fold(event.query)))
     alone: dict[SourceName, _FirstRow] = {}
     named: list[_FirstRow] = []
     for row in rows:
-        is_named = row.name[1].lower().replace("`", "``") in texts
+        is_named = fold(row.name[1]).replace("`", "``") in texts
         if is_named or alone.setdefault(fold_name(*row.name), row) is not row:
             named.append(row)
     yield list(alone.values())
@@ -167,5 +168,5 @@ def _fits(history: History, row: _FirstRow) -> bool:
     if row.inferred is None or row.inferred.after is None:
         return True
     found = history.as_of(*row.name, row.inferred.commit_ts + 1)
-    columns = {sanitised(c.name).lower() for c in row.inferred.after.stored_columns}
-    return found is not None and {sanitised(c.name).lower() for c in found[1].table.stored_columns} == columns
+    columns = {fold(sanitised(c.name)) for c in row.inferred.after.stored_columns}
+    return found is not None and {fold(sanitised(c.name)) for c in found[1].table.stored_columns} == columns

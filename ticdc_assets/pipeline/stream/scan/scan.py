@@ -16,6 +16,7 @@ import numpy as np
 from ticdc_assets.config.model import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.official_canal import Clocks
@@ -259,7 +260,7 @@ def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """
     listed = list(events)
     stated = {
-        (e.schema.lower(), e.table.lower(), e.hints.version) for e in listed if e.query and e.hints.version is not None
+        (fold(e.schema), fold(e.table), e.hints.version) for e in listed if e.query and e.hints.version is not None
     }
     kept = []
     seen: set[tuple[str, str, int | None]] = set()
@@ -268,7 +269,7 @@ def without_known_bootstraps(events: Iterable[DdlEvent]) -> list[DdlEvent]:
         if event.query or event.hints.version is None or event.commit_ts:
             kept.append(event)
             continue
-        identity = (event.schema.lower(), event.table.lower(), event.hints.version)
+        identity = (fold(event.schema), fold(event.table), event.hints.version)
         name = fold_name(event.schema, event.table)
         is_renamed = event.hints.table_id is not None and name not in names.setdefault(event.hints.table_id, {name})
         if identity not in stated and identity not in seen and not is_renamed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.alter.partitions import PARTITION_ACTIONS, add_partitions, partition_names
 from ticdc_assets.schema.ddl.alter.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
@@ -142,7 +143,7 @@ def _drop(cursor: TokenCursor, schema: str) -> list[Action]:
 
 def drop_index(name: str, if_exists: bool) -> Action:
     """The action that drops an index of that name; the primary key is one too."""
-    return DropPrimaryKey() if name.upper() == "PRIMARY" else DropIndex(name, if_exists)
+    return DropPrimaryKey() if fold(name) == "primary" else DropIndex(name, if_exists)
 
 
 def _modify(cursor: TokenCursor, schema: str) -> list[Action]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import SchemaState, create
@@ -26,7 +27,7 @@ def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
     for event in events:
         for statement in ddl.parse(event.query, event.schema, restored=False):
             if isinstance(statement, ddl.CreateDatabase):
-                state.collations[event.schema.lower()] = statement.collation
+                state.collations[fold(event.schema)] = statement.collation
             elif isinstance(statement, ddl.CreateTable):
                 _begin(state, (event.schema, event.table), created(event), ts)
     for builder in state.all:

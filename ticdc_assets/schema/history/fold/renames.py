@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import candidates, listed
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -66,7 +67,7 @@ def _old_name(state: FoldState, event: DdlEvent, old: SourceName, new: SourceNam
         for builder in candidates(state.live, old, event.after, event.hints.after_is_ordered)
         if not same_name(builder.name, new)
     ]
-    described = {n for n in state.known.tables if n[1] == old[1].lower() and not state.was_used(n)}
+    described = {n for n in state.known.tables if n[1] == fold(old[1]) and not state.was_used(n)}
     absent = state.pending.called(old[1]).union(described) - {fold_name(*new)}
     names = [*(builder.name for builder in builders), *sorted(absent)]
     if len(names) < 2:

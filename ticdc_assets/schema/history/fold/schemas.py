@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ticdc_assets.errors import DISPLACED, LEFT_OUT, LOST_STATEMENT, SchemaError
 from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
 from ticdc_assets.schema.history.builder import SourceTableBuilder
@@ -59,7 +60,7 @@ def stop_at_displaced(state: FoldState, event: DdlEvent) -> None:
 
 def _is_known_by(table: TableSchema, spelt: str) -> bool:
     """Whether rows that spell a column so may have it from the table: Avro does not allow all characters in names."""
-    return any(spelt.lower() in (column.name.lower(), sanitised(column.name).lower()) for column in table.columns)
+    return any(fold(spelt) in (fold(column.name), fold(sanitised(column.name))) for column in table.columns)
 
 
 def _is_sent(state: FoldState, event: DdlEvent, table: TableSchema) -> bool:

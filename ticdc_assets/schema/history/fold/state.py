@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
@@ -193,7 +194,7 @@ class FoldState:
     def _stop_database(self, event: DdlEvent, reason: str) -> None:
         """Stop the tables of the event's database, and those that appear later without a CREATE. An event without a
         database (Simple) stops the tables of all databases."""
-        schema = event.schema.lower()
+        schema = fold(event.schema)
         self.pending.stop_database(schema, _stop_at(event, reason))
         for name, builder in self.live.items():
             if schema in ("", name[0]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names, listed, with_schema
@@ -27,10 +28,10 @@ def fold_statement(state: FoldState, event: DdlEvent, statement: ddl.Statement) 
                     state.add_before(event, name)
                 state.drop(name, event.commit_ts)
         case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
-            state.collations[schema.lower()] = statement.collation
+            state.collations[fold(schema)] = statement.collation
         case ddl.DropDatabase(name=schema):
             state.pending.forget_database(schema)
-            for name in {n for n in state.live if n[0] == schema.lower()} | state.pending.inside(schema):
+            for name in {n for n in state.live if n[0] == fold(schema)} | state.pending.inside(schema):
                 state.drop(name, event.commit_ts)
         case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
             _exchange(state, event, statement)
@@ -85,7 +86,7 @@ def _shape_of_create(
     if statement.like is None:
         try:
             named = replace(statement, schema=name[0], name=name[1])
-            return create(named, state.collations.get(name[0].lower(), UNNAMED))
+            return create(named, state.collations.get(fold(name[0]), UNNAMED))
         except SchemaError as error:
             state.stop_subject(event, str(error))
             return None
