@@ -33,10 +33,12 @@ class ZeroDates(StrEnum):
 
 
 class OnBadMessage(StrEnum):
-    """What happens to a message that cannot be decoded: its table stops, or the message goes to quarantine."""
+    """What happens to a message that cannot be decoded: its table stops, or the message goes to quarantine. A run whose
+    records are mostly bad is refused, but with `quarantine_all`."""
 
     STOP = "stop"
     QUARANTINE = "quarantine"
+    QUARANTINE_ALL = "quarantine_all"
 
 
 class OnDrop(StrEnum):
@@ -230,6 +232,11 @@ class BadInputPolicy:
     @property
     def quarantines(self) -> bool:
         """Whether a record that cannot be decoded goes to quarantine, and its table continues."""
+        return self.on_bad_message is not OnBadMessage.STOP
+
+    @property
+    def refuses_mostly_bad(self) -> bool:
+        """Whether a run whose records are mostly bad is refused, because then the config is wrong."""
         return self.on_bad_message is OnBadMessage.QUARANTINE
 
     @property

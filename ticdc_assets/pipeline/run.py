@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.late_tables import with_holds
+from ticdc_assets.pipeline.mostly_bad import require_mostly_sound
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch
@@ -144,6 +145,11 @@ class ChangelogRun:
         held = batch.holds(reports)
         # Before any commit: a record is then in a changelog or in quarantine, wherever a run ends.
         bad = batch.bad_records(reports, held)
+        try:
+            require_mostly_sound(self._lake, pending.record, bad, reports)
+        except ConfigError:
+            remove_parts(tables, (part for report in reports for part in report.parts))
+            raise
         self._lake.control.quarantine(bad)
         hit(Failpoint.QUARANTINED)
         on_progress("publishing changelogs")

@@ -175,9 +175,9 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """A worker's report on a file. `above` counts rows above the target's `high`: the file is read again later. `left`
-    counts rows at or below the `low` of a held table: they may be late, so the file does not count as seen. `shapes`
-    are the schemas of rows whose columns differ from the known ones.
+    """A worker's report on a file. `rows` counts its sound rows. `above` counts rows above the target's `high`: the
+    file is read again later. `left` counts rows at or below the `low` of a held table: they may be late, so the file
+    does not count as seen. `shapes` are the schemas of rows whose columns differ from the known ones.
     """
 
     path: str

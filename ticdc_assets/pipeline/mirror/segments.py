@@ -47,7 +47,9 @@ def segments(
     have = progress_of(mirror) if mirror is not None else Progress()
     applied = int(mirror.properties[VERSION]) if mirror is not None else source_table.versions[0].from_ts
     published = progress_of(changelog)
-    is_behind = published.position > have.position if by_arrival else published.watermark > have.watermark
+    # Earlier releases wrote replayed changes into an empty changelog at the watermark 0.
+    reached = published.watermark or watermark
+    is_behind = published.position > have.position if by_arrival else reached > have.watermark
     last = (
         reached_position(source_table, changelog, have.position, watermark)
         if by_arrival and is_behind
@@ -153,7 +155,8 @@ def _commits(changelog: Table, bound: str) -> Iterator[tuple[int, int]]:
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         if WATERMARK in summary:
             reached = from_summary(summary)
-            yield snapshot.sequence_number or 0, reached.position if bound == layout.SEQ else reached.watermark
+            if bound == layout.SEQ or reached.watermark:
+                yield snapshot.sequence_number or 0, reached.position if bound == layout.SEQ else reached.watermark
 
 
 def _between(bound: str, low: int, high: int) -> BooleanExpression:

@@ -1,4 +1,4 @@
-"""Appends changes from quarantine to their changelogs, each once, without a change of watermarks.
+"""Appends changes from quarantine to their changelogs, each once, at the watermarks that are recorded.
 
 Changes are compared with the changelog by identity: key, commit_ts and operation; for a table without a key or a stream
 without commit_ts also by position. So a replay may be repeated, and a change that TiCDC sent again is added once.
@@ -46,7 +46,9 @@ def append_replayed(replay_context: ReplayContext, source_table_id: str, rows: S
     parent = progress_of(table)
     newest = max(pc.max(one.table.column(layout.SEQ)).as_py() for one in lacking)
     position = max(parent.position, newest) if replay_context.lake.by_arrival else parent.position
-    progress = Progress(parent.watermark, position, replay_context.run_id, parent.files)
+    # A changelog without a snapshot has no watermark of its own yet; readers of its commits need one.
+    watermark = max(parent.watermark, replay_context.commit_ranges[source_table_id].high)
+    progress = Progress(watermark, position, replay_context.run_id, parent.files)
     name = replay_context.lake.changefeed.name
     mark = _mark(replay_context, source_table_id, table, lacking)
     replay_context.tables[source_table_id] = changelog.publish(table, name, files, parent, progress, mark)

@@ -165,7 +165,8 @@ class _TableDecoder:
             bad = self._bad_records(file, count)
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table
             return _failed(file, error)
-        return replace(_report(file, count, 0), bad=bad)
+        report = _report(file, count, 0)
+        return replace(report, rows=report.rows - len(count.misfits), bad=bad)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

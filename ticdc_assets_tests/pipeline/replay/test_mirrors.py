@@ -9,6 +9,7 @@ import pytest
 
 from ticdc_assets.pipeline.mirror.run import MirrorReport
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
+from ticdc_assets_tests.pipeline.rebuild.rebuilt import rebuild
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Sink, column
 
 pytestmark = pytest.mark.spark
@@ -90,3 +91,26 @@ def test_mirrors_end_as_if_the_replayed_records_had_never_been_bad(tmp_path: Pat
     assert again.merged == []
     assert feed.lake.snapshots() == snapshots
     assert not [t for t in feed.lake.lake.catalog.list_tables(("ticdc_feed",)) if t[-1].startswith("rebuilt")]
+
+
+@pytest.mark.parametrize("commit_ts", [True, False])
+def test_mirrors_get_the_records_of_a_first_run_that_could_read_none(tmp_path: Path, commit_ts: bool):
+    sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)
+    for table in ("one", "two"):
+        sink.table(("s", table))
+        for number in (1, 2):
+            sink.file(("s", table), number, [sink.insert(("s", table), 110 + number, number, "eins")])
+    csv = {"delimiter": "|", "include-commit-ts": commit_ts}
+    config = {"sink": {"date-separator": "none", "csv": csv}}
+    run(sink.feed(tmp_path / "lake", config=config, on_bad_message="quarantine_all"))
+    feed = sink.feed(tmp_path / "lake")
+
+    report = replay(feed.lake.lake, ReplayRequest())
+    mirrors = feed.lake.mirrors(report.run_id)
+
+    assert report.is_clean, [outcome.reason for outcome in report.outcomes]
+    assert mirrors is not None
+    assert mirrors.record.complete
+    assert rows(feed, "one") == rows(feed, "two") == [(1, "eins"), (2, "eins")]
+    assert rebuild(feed.lake, "s.one").errors == {}
+    assert rows(feed, "one") == [(1, "eins"), (2, "eins")]

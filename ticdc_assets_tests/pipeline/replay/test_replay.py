@@ -15,6 +15,7 @@ from ticdc_assets.assets.checks.results import nothing_quarantined
 from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.pipeline.replay import run as replay_module
 from ticdc_assets.pipeline.replay.run import ReplayReport, ReplayRequest, Resolution, replay
+from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, JsonSink, Sink, column
@@ -70,6 +71,23 @@ def test_a_corrected_line_of_the_middle_is_published_as_if_it_had_never_been_bad
     assert_all_is_well(feed)
     [record] = feed.lake.lake.control.ever_quarantined()
     assert (record.resolution, record.resolved_by) == ("replayed", report.run_id)
+
+
+@pytest.mark.parametrize("commit_ts", [True, False])
+def test_a_replay_into_a_changelog_without_a_change_has_the_watermark_of_the_record(tmp_path: Path, commit_ts: bool):
+    sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)
+    sink.table(T)
+    sink.file(T, 1, [sink.insert(T, 110, 1, "eins")])
+    csv = {"delimiter": "|", "include-commit-ts": commit_ts}
+    sink.feed(tmp_path / "lake", config={"sink": {"date-separator": "none", "csv": csv}}).run()
+    feed = sink.feed(tmp_path / "lake")
+
+    again(feed)
+
+    recorded = feed.record(T)
+    table = feed.lake.lake.catalog.load_table(tuple(recorded.changelog or ()))
+    assert progress_of(table).watermark == recorded.watermark == sink.checkpoint
+    assert_all_is_well(feed)
 
 
 def test_a_record_without_a_column_is_taken_in_once_the_config_says_that_it_is_left_out(tmp_path: Path):
