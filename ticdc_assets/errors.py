@@ -99,5 +99,9 @@ class LakeError(TicdcAssetsError):
     """The lake cannot be read or written; no partial result is visible."""
 
 
+class SetBackError(TicdcAssetsError):
+    """A table of the lake is older than its record says; that table is held, the others continue."""
+
+
 class UnexpectedError(TicdcAssetsError):
     """Replaces an unknown error of a library, whose message may quote rows."""

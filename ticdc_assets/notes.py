@@ -26,6 +26,7 @@ class NoteCode(StrEnum):
     NOT_SELECTED = "not_selected"
     NAME_TAKEN = "name_taken"
     CHANGELOG = "changelog"
+    SET_BACK = "set_back"
     MIRROR = "mirror"
     UNKNOWN = "unknown"
     SCHEMA_CHECKSUM = "schema_checksum"
@@ -35,6 +36,9 @@ class NoteCode(StrEnum):
 
 WARNINGS: Final = frozenset({NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS})
 """The codes of notes that hold no table."""
+
+LAKE_FAULTS: Final = frozenset({NoteCode.SET_BACK, NoteCode.MIRROR})
+"""The codes of faults that a look at the lake's tables finds, and finds gone."""
 
 _TITLES: Final[Mapping[str, str]] = {
     NoteCode.MESSAGES: "messages: ",

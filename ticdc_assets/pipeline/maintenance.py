@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import SourceError, StaleRunError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.retention import remove_decoded
+from ticdc_assets.pipeline.set_back import recorded_snapshots, require_control_tables
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, load_or_none
@@ -108,12 +109,14 @@ def maintain(
 ) -> MaintenanceReport:
     """Maintain all tables of the changefeed. `jvm` is called only where a mirror has snapshots to expire or files to
     compact; a dry run never calls it."""
+    require_control_tables(lake)
     report = MaintenanceReport(lake.changefeed.name, policy.dry_run)
-    tables = tables_of(lake)
+    tables, report.left_alone = _without_set_back(lake, tables_of(lake))
     if policy.compact and not policy.dry_run:
         on_progress("compacting")
         _compact(report, each_counted(tables, "table", on_progress), jvm)
-    report.messages = remove_decoded(lake, policy.now, dry_run=policy.dry_run)
+    if not report.left_alone:  # else a changelog may have to be read again from its messages
+        report.messages = remove_decoded(lake, policy.now, dry_run=policy.dry_run)
     on_progress(f"expiring snapshots of {counted(len(tables), 'table')}")
     thinned = thin(lake.control, policy.older_than, policy.days_kept, policy.now, write=not policy.dry_run)
     report.records = thinned.removed
@@ -124,6 +127,21 @@ def maintain(
     on_progress("comparing closed folders")
     _take_in_late_files(lake, report)
     return report
+
+
+def _without_set_back(lake: Lake, tables: Iterable[Table]) -> tuple[list[Table], dict[str, str]]:
+    """The tables that go on from the newest record, and why others are left alone: the files of their lost snapshots
+    must stay, so that they can be restored."""
+    record = lake.control.newest()
+    named = recorded_snapshots(record) if record is not None else {}
+    whole, set_back = [], {}
+    for table in tables:
+        recorded = named.get(table.name())
+        if recorded is None or not recorded.is_lost(table):
+            whole.append(table)
+        else:
+            set_back[table.location()] = f"{'.'.join(table.name())} was set back since the newest record"
+    return whole, set_back
 
 
 def tables_of(lake: Lake) -> list[Table]:

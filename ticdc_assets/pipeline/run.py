@@ -22,6 +22,7 @@ from ticdc_assets.pipeline.late_tables import with_holds
 from ticdc_assets.pipeline.mostly_bad import require_mostly_sound
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
+from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
@@ -60,7 +61,8 @@ class ChangelogRun:
         self.source = source
 
     def scan(self) -> Pending:
-        """What is pending. Needs no JVM and writes nothing."""
+        """What is pending. Needs no JVM and writes nothing. Raises SetBackError where a control table was set back."""
+        require_control_tables(self._lake)
         pending: Pending = self.source.scan()
         return pending
 

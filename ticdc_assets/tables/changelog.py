@@ -18,7 +18,6 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import NestedField, StructType
 
@@ -46,6 +45,8 @@ from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+    from ticdc_assets.tables.set_back import RecordedSnapshot
 
 COMMIT_DAY: Final = "commit_day"
 """The partition field of every changelog: the UTC day of `_ticdc_commit_time`."""
@@ -77,22 +78,25 @@ class ChangelogSpec:
 
 
 def ensure(
-    catalog: Catalog, wanted: ChangelogSpec, snapshot_id: int | None = None, known: KnownHistory | None = None
+    catalog: Catalog,
+    wanted: ChangelogSpec,
+    recorded: RecordedSnapshot | None = None,
+    known: KnownHistory | None = None,
 ) -> Table:
     """The changelog, created or widened where necessary.
 
     Args:
-        snapshot_id: the recorded snapshot, which the table must have or have had; None before the first record.
+        recorded: the recorded snapshot, which the table must go on from; None before the first record.
         known: the current history. A changelog whose rows do not fit it stays as it is.
 
     Raises:
-        ConfigError: the name belongs to another table, or the table lacks the recorded snapshot: earlier changes would
-            be missing.
+        ConfigError: the name belongs to another table, or the recorded table is gone.
+        SetBackError: earlier changes are missing. The table stays as it is.
     """
     identifier = wanted.identifier
     for tries_left in reversed(range(COMMIT_TRIES_MAX)):
         table = load_or_none(catalog, identifier)
-        if table is None and snapshot_id is not None:
+        if table is None and recorded is not None:
             raise other_table(".".join(identifier), "none")
         try:
             if table is None:
@@ -101,8 +105,8 @@ def ensure(
                 properties = {**PROPERTIES, **owners, **noted}
                 table = _create(catalog, identifier, properties, wanted.columns, wanted.location)
             _check_owner(table, wanted.changefeed, wanted.source_table_id)
-            if snapshot_id is not None and not _has_held(table, snapshot_id):
-                raise other_table(".".join(identifier), "one that does not hold what was recorded")
+            if recorded is not None:
+                recorded.require_in(table)
             if known is not None and known.fit(table) is Fit.OTHER_ROWS:
                 return table
             return _widen(table, wanted.columns, known)
@@ -121,13 +125,6 @@ def _check_owner(table: Table, changefeed: str, source_table_id: str) -> None:
     if source_table_of(table) != source_table_id:
         advice = "Rename that table, or give the changefeed's tables other names with `target`."
         raise OtherTableError(name, "no table, or the changelog of this source table", "another", advice)
-
-
-def _has_held(table: Table, snapshot_id: int) -> bool:
-    """Whether the table has the rows of a recorded snapshot, as far as its remaining snapshots show."""
-    if any(snapshot.snapshot_id == snapshot_id for snapshot in table.snapshots()):
-        return any(s.snapshot_id == snapshot_id for s in ancestors_of(table.current_snapshot(), table.metadata))
-    return progress_of(table) != Progress()
 
 
 def _create(

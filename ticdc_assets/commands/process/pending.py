@@ -11,6 +11,7 @@ from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quara
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.commands.each import EXIT_FAILED
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
@@ -93,6 +94,7 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
     if not pending.is_empty or record is None:
         return not pending.is_empty
     unfinished = not record.complete and not blocked_tables(record.tables)
+    unfinished |= any(table.has(NoteCode.SET_BACK) for table in record.tables)  # it may have been restored
     errors: dict[str, str] = {}
     behind = pending_work(lake, pending.history, record, errors=errors) or pending_histories(
         lake, pending.history, record, errors=errors

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import changelog_columns
-from ticdc_assets.errors import OtherTableError, TicdcAssetsError
+from ticdc_assets.errors import OtherTableError, SetBackError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import caught_up
@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.late_statements import (
     written_otherwise_in,
 )
 from ticdc_assets.pipeline.late_tables import is_passed, with_holds
+from ticdc_assets.pipeline.set_back import recorded_changelog
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.tables import changelog
@@ -71,8 +72,12 @@ def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
 
 
 def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
-    reason = f"{'.'.join(commit_range.source_table.name)}, its changelog: {fault}"
-    return replace(commit_range, high=commit_range.low, hold=Hold(TableState.STOPPED, NoteCode.CHANGELOG, reason))
+    hold = Hold(
+        TableState.STOPPED, NoteCode.CHANGELOG, f"{'.'.join(commit_range.source_table.name)}, its changelog: {fault}"
+    )
+    if isinstance(fault, SetBackError):
+        hold = Hold(TableState.STOPPED, NoteCode.SET_BACK, str(fault))
+    return replace(commit_range, high=commit_range.low, hold=hold)
 
 
 def ensure_changelogs(
@@ -99,8 +104,8 @@ def ensure_changelogs(
             changelog_columns(commit_ranges[source_table_id].source_table),
             place.changelog_location,
         )
-        snapshot_id = known.changelog_snapshot_id if known else None
-        return changelog.ensure(lake.catalog, wanted, snapshot_id, histories.get(source_table_id))
+        held_at = recorded_changelog(lake, known, record.recorded_at) if record is not None else None
+        return changelog.ensure(lake.catalog, wanted, held_at, histories.get(source_table_id))
 
     def ensure(source_table_id: str) -> tuple[str, Table | TicdcAssetsError]:
         try:
@@ -110,6 +115,8 @@ def ensure_changelogs(
                 if not set_unrecorded_aside(lake, history, record, [source_table_id]):
                     raise
                 return source_table_id, ensured(source_table_id)
+        except SetBackError as error:
+            return source_table_id, error
         except TicdcAssetsError:
             raise
         except Exception as error:  # noqa: BLE001  raised again where it is not of one table

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ticdc_assets.errors import SetBackError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.mirror.segments import changelog_files
+from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.exchange.marks import is_awaited
@@ -19,6 +21,8 @@ from ticdc_assets.tables.progress import Progress, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
@@ -61,7 +65,10 @@ def pending_histories(
         if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):
             continue
         try:
-            plan = _plan(lake, source_table, places[source_table.id], recorded[source_table.id], run_id, anew)
+            named = recorded[source_table.id]
+            plan = _plan(lake, source_table, places[source_table.id], named, record.recorded_at, run_id, anew)
+        except SetBackError:
+            continue  # the work on its mirror reports it
         except Exception as error:
             if errors is None:
                 raise
@@ -97,7 +104,13 @@ def history_table_of(lake: Lake, source_table_id: str, place: TableLocations) ->
 
 
 def _plan(
-    lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord, run_id: str, anew: bool
+    lake: Lake,
+    source_table: SourceTable,
+    place: TableLocations,
+    recorded: TableRecord,
+    at: datetime,
+    run_id: str,
+    anew: bool,
 ) -> HistoryPlan | None:
     watermark = recorded.watermark
     if not lake.keeps_history(source_table) or recorded.has(NoteCode.LATE_STATEMENT) or watermark == 0:
@@ -107,6 +120,7 @@ def _plan(
     changelog = load_or_none(lake.catalog, place.changelog)
     if changelog is None or source_table_of(changelog) != source_table.id:
         return None
+    require_whole(lake, recorded, at, changelog)
     if any(is_awaited(version, changelog) for version in versions_between(source_table, -1, watermark)):
         return None  # the rows of an exchange are not in the changelog yet
     table = history_table_of(lake, source_table.id, place)

@@ -24,6 +24,7 @@ from ticdc_assets.pipeline.landing.plan import (
 )
 from ticdc_assets.pipeline.landing.records import row_group_bytes
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
+from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
@@ -103,6 +104,7 @@ def land(
     source = lake.changefeed.source
     if not isinstance(source, KafkaSource):
         return LandingReport()
+    require_control_tables(lake)
     table = messages_table.ensure(lake.catalog, lake.control.namespace)
     landed = messages_table.landed_offsets(table)
     with KafkaClient(source, retry_timeout_s, reads_few=True) as client:

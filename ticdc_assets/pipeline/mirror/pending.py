@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import rebuild_command
+from ticdc_assets.errors import SetBackError, rebuild_command
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.mirror.retirement import is_retired
 from ticdc_assets.pipeline.mirror.segments import came_late, reached_versions, segments
+from ticdc_assets.pipeline.set_back import mirror_was_set_back, require_whole
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.mirror.size import has_newer_rows
@@ -27,6 +28,8 @@ from ticdc_assets.tables.progress import (
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
@@ -42,7 +45,7 @@ class MirrorWork:
 
     `replayed` is true if a replay added changes below that progress. `must_be_rebuilt` is true if changes of a schema
     version arrived that the mirror has passed; the segments then only bring it to its next version. A mirror with
-    `damage` is not changed.
+    `damage` is not changed, nor is one whose changelog `was_set_back`, as `damage` then says.
     """
 
     source_table: SourceTable
@@ -55,6 +58,7 @@ class MirrorWork:
     must_be_rebuilt: bool = False
     planned: Progress = field(default_factory=Progress)
     damage: str = ""
+    was_set_back: bool = False
 
 
 def pending_work(
@@ -83,7 +87,7 @@ def pending_work(
         if is_retired(lake, recorded[source_table.id]) and source_table.id not in awaited:
             continue
         try:
-            work = _work(lake, source_table, places[source_table.id], recorded[source_table.id])
+            work = _work(lake, source_table, places[source_table.id], recorded[source_table.id], record.recorded_at)
         except Exception as error:
             if errors is None:
                 raise
@@ -94,15 +98,23 @@ def pending_work(
     return works
 
 
-def _work(lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord) -> MirrorWork | None:
+def _work(
+    lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord, at: datetime
+) -> MirrorWork | None:
     watermark = recorded.watermark
     if recorded.has(NoteCode.LATE_STATEMENT):
         return None  # its mirror waits for the changelog
-    if watermark == 0 or not list(reached_versions(source_table, watermark)):
+    if watermark == 0:
         return None
     changelog = load_or_none(lake.catalog, place.changelog)
     if changelog is None or source_table_of(changelog) != source_table.id:
         return None  # another table has its name: its own is held where it is
+    try:
+        require_whole(lake, recorded, at, changelog)
+    except SetBackError as error:
+        return MirrorWork(source_table, place, changelog, (), watermark, damage=str(error), was_set_back=True)
+    if not list(reached_versions(source_table, watermark)):
+        return None
     mirror = mirror_of(lake, source_table.id, place)
     damage = damage_of(source_table, mirror) if mirror is not None else ""
     if damage:
@@ -112,7 +124,9 @@ def _work(lake: Lake, source_table: SourceTable, place: TableLocations, recorded
     left = tuple(segments(source_table, changelog, mirror, watermark, lake.by_arrival))
     if late:
         left = tuple(replace(segment, files=()) for segment in left)
-    replayed = unfollowed(changelog, mirror)
+    # The property of the mirror that names the last replay stays when a user sets an earlier snapshot.
+    was_rolled_back = mirror is not None and mirror_was_set_back(recorded, at, mirror)
+    replayed = unfollowed(changelog, None if was_rolled_back else mirror)
     planned = progress_of(mirror) if mirror is not None else Progress()
     if not left and mirror is not None and replayed is None and not late:
         return None

@@ -16,7 +16,7 @@ from ticdc_assets.errors import CREATE_AGAIN
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import column_name
-from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
 from ticdc_assets.pipeline.changelog.exchanges import Exchanges
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history_tables.pending import history_table_of, pending_histories, refusal
@@ -35,6 +35,7 @@ from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, gu
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
 from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
+from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.spark import SparkWorkers
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MirrorReport:
-    """The result for the mirrors: the record, the mirrors that advanced, and the errors by source table."""
+    """The result for the mirrors: the record, the mirrors that advanced, the errors by source table, and the tables
+    whose changelogs were set back."""
 
     record: WatermarkRecord
     merged: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+    set_back: set[str] = field(default_factory=set)
 
 
 def run_mirrors(
@@ -85,6 +88,7 @@ def run_mirrors(
     Raises:
         StaleRunError: another run has published first.
     """
+    require_control_tables(lake)
     record = lake.control.newest()
     if record is None:
         return None
@@ -100,6 +104,7 @@ def run_mirrors(
     report = MirrorReport(record, errors=dict(late))
     works = pending_work(lake, history, record, selected, report.errors, exchanges.awaited())
     report.errors.update({work.source_table.id: work.damage for work in works if work.damage})
+    report.set_back.update(work.source_table.id for work in works if work.was_set_back)
     works = [work for work in works if not work.damage and work.source_table.id not in late]
     if works:
         on_progress(f"merging {counted(len(works), 'mirror')}")
@@ -219,10 +224,9 @@ def record_mirrors(
     source_tables = history.by_id()
     exchanges = Exchanges(lake, None, history, record)
     errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
-    tables = tuple(
-        exchanges.with_snapshot(_guarded_record(lake, source_tables, places, table, errors, record.tso))
-        for table in record.tables
-    )
+    faults = {i: Note(NoteCode.SET_BACK if i in report.set_back else NoteCode.MIRROR, errors[i]) for i in errors}
+    found = (_guarded_record(lake, source_tables, places, table, faults, record.tso) for table in record.tables)
+    tables = tuple(t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found)
     is_together = not blocked_tables(tables) and not tables_beyond(tables, record.tso)
     complete = is_together and (asked_for_all or not _is_behind(lake, history, record))
     newest = lake.control.newest()
@@ -254,14 +258,14 @@ def _guarded_record(
     source_tables: Mapping[str, SourceTable],
     places: Mapping[str, TableLocations],
     table: TableRecord,
-    errors: Mapping[str, str],
+    faults: Mapping[str, Note],
     tso: int,
 ) -> TableRecord:
     """The record of a table; the former one where its mirror cannot be read."""
     try:
-        return _table_record(lake, source_tables, places, table, errors, tso)
+        return _table_record(lake, source_tables, places, table, faults, tso)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        fault = errors.get(table.source_table) or str(of_one_table(error))
+        fault = faults.get(table.source_table) or Note(NoteCode.MIRROR, str(of_one_table(error)))
         return _with_fault(table, source_tables, fault, tso)
 
 
@@ -270,7 +274,7 @@ def _table_record(
     source_tables: Mapping[str, SourceTable],
     places: Mapping[str, TableLocations],
     table: TableRecord,
-    errors: Mapping[str, str],
+    faults: Mapping[str, Note],
     tso: int,
 ) -> TableRecord:
     if table.source_table not in source_tables:
@@ -278,13 +282,12 @@ def _table_record(
     mirror = mirror_of(lake, table.source_table, places[table.source_table])
     snapshot = mirror.current_snapshot() if mirror is not None else None
     damage = damage_of(source_tables[table.source_table], mirror) if mirror is not None else ""
-    error = (
-        errors.get(table.source_table) or damage or _key_came_back(source_tables[table.source_table], table.watermark)
-    )
+    error = damage or _key_came_back(source_tables[table.source_table], table.watermark)
+    fault = faults.get(table.source_table) or (Note(NoteCode.MIRROR, error) if error else None)
     if lost_key(source_tables[table.source_table], table.watermark) is not None:
         mirror, snapshot = None, None  # it shows rows older than the table's changelog
     if not table.has(NoteCode.LATE_STATEMENT):
-        table = _with_fault(table, source_tables, error, tso) if error else _without_fault(table, source_tables)
+        table = _with_fault(table, source_tables, fault, tso) if fault else _without_fault(table, source_tables)
     name, history_snapshot_id = _history_of(lake, source_tables[table.source_table], places[table.source_table], table)
     return replace(
         table,
@@ -307,21 +310,21 @@ def _history_of(
     return (list(place.history_table), snapshot.snapshot_id) if snapshot is not None else (None, None)
 
 
-def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: str, tso: int) -> TableRecord:
-    """The table with a fault of its mirror, and with the reason for which it is held anyway. A dropped table holds
-    nothing back: at the recorded TSO it does not exist."""
+def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: Note, tso: int) -> TableRecord:
+    """The table with a fault of a table of the lake, and with the reason for which it is held anyway. A dropped table
+    holds nothing back because of its mirror: at the recorded TSO it does not exist."""
     sound = _without_fault(table, source_tables)
-    notes = (*sound.notes, Note(NoteCode.MIRROR, fault))
+    notes = (*sound.notes, fault)
     if sound.state in (str(TableState.WAITING), str(TableState.STOPPED)):
         return replace(sound, notes=notes)
     dropped_ts = source_tables[table.source_table].dropped_ts
-    is_gone = dropped_ts is not None and dropped_ts <= tso
+    is_gone = dropped_ts is not None and dropped_ts <= tso and fault.code == NoteCode.MIRROR
     return replace(sound, state=str(TableState.DROPPED if is_gone else TableState.STOPPED), notes=notes)
 
 
 def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> TableRecord:
-    """The table as if its mirror had no fault, whatever an earlier run recorded."""
-    rest = tuple(note for note in table.notes if note.code != NoteCode.MIRROR)
+    """The table as if no table of the lake had a fault, whatever an earlier run recorded."""
+    rest = tuple(note for note in table.notes if note.code not in LAKE_FAULTS)
     if rest == table.notes or not all(note.is_warning for note in rest):
         return replace(table, notes=rest)
     dropped = source_tables[table.source_table].dropped_ts is not None

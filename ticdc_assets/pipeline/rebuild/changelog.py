@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from ticdc_assets.changes import layout
-from ticdc_assets.errors import ConfigError, SourceError
+from ticdc_assets.errors import ConfigError, SetBackError, SourceError
 from ticdc_assets.names import quote, quote_path
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.spark import SparkWorkers
@@ -38,6 +39,8 @@ from ticdc_assets.tso import from_physical_ms
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.pipeline.source import ChangeSource, Pending
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.tables.catalog import Identifier
@@ -92,7 +95,9 @@ def changelog_from_source(
     Raises:
         StaleRunError: another run has changed the changelog, or the day, meanwhile.
         SourceError: the source lacks changes of the changelog; nothing is changed then.
+        SetBackError: the changelog was set back, and a day alone is to be replaced.
     """
+    was_set_back = _was_set_back(lake, source_table, record, clone.table, day)
     names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
     clone_lake = _CloneLake(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
     old_files = {} if day is None else files_of(clone.table, day)
@@ -116,6 +121,8 @@ def changelog_from_source(
         if day is not None:
             require_unchanged(clone.table, day, old_files)
         _check_all_is_there(lake, jvm, source_table, changelog, clone.identifier, day)
+        if was_set_back and old.mirror is not None:
+            _check_mirror_is_there(jvm, source_table, tuple(old.mirror), clone.identifier)
         mark = Replayed(run_id, 0, source_table.versions[0].from_ts)
         if day is not None:
             _replace_day(lake, clone, day, old_files, mark)
@@ -141,7 +148,7 @@ def check_can_be_read_again(lake: Lake) -> None:
 
 
 def _lacking(source_table: SourceTable, expected: str, found: str) -> SourceError:
-    advice = "Nothing was changed. Restore what the source lacks, or rebuild from the changelog."
+    advice = "Nothing was changed. Restore what the source lacks."
     return SourceError(f"{'.'.join(source_table.name)} from the source", expected, found, advice)
 
 
@@ -193,6 +200,33 @@ def _check_all_is_there(
         raise _lacking(source_table, "all changes of every commit_ts that the changelog has", found)
 
 
+def _was_set_back(
+    lake: Lake, source_table: SourceTable, record: WatermarkRecord, changelog: Table, day: date | None
+) -> bool:
+    """Whether the changelog lacks changes that it had. Raises the error where a `day` would bring back a part only."""
+    try:
+        require_whole(lake, Lake.recorded(record)[source_table.id], record.recorded_at, changelog)
+    except SetBackError:
+        if day is not None:
+            raise
+        return True
+    return False
+
+
+def _check_mirror_is_there(jvm: JvmCatalog, source_table: SourceTable, mirror: Identifier, clone: Identifier) -> None:
+    """Raise where the clone lacks a commit_ts of the mirror's rows: the changelog had these changes before it was set
+    back."""
+    ts = quote(layout.COMMIT_TS)
+    query = (
+        f"SELECT count(DISTINCT m.{ts}) AS n, min(m.{ts}) AS first FROM {quote_path((jvm.name, *mirror))} m "  # noqa: S608
+        f"LEFT ANTI JOIN {quote_path((jvm.name, *clone))} c ON m.{ts} = c.{ts} WHERE m.{ts} IS NOT NULL"
+    )
+    [lost] = jvm.thread_session().sql(query).collect()
+    if lost["n"]:
+        found = f"none at {lost['n']} of them, first at {lost['first']}"
+        raise _lacking(source_table, "changes of every commit_ts that the mirror has", found)
+
+
 # -- one day -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,11 +254,7 @@ def _record_snapshot(lake: Lake, source_table: SourceTable, record: WatermarkRec
     recorded = Lake.recorded(newest)[source_table.id].changelog_snapshot_id
     if newest != record and snapshot.parent_snapshot_id != recorded:
         return  # the next run records it
-    tables = tuple(
-        replace(t, changelog_snapshot_id=snapshot.snapshot_id) if t.source_table == source_table.id else t
-        for t in newest.tables
-    )
-    lake.control.record(replace(newest, recorded_at=now(), complete=False, tables=tables))
+    _record_table(lake, newest, source_table.id, changelog_snapshot_id=snapshot.snapshot_id)
 
 
 # -- the record --------------------------------------------------------------------------------------------------------
@@ -239,10 +269,13 @@ def _record(
     found: TableRecord,
     run_id: str,
 ) -> None:
-    """Record the table's new watermark and the files that were read. A record that another run wrote meanwhile stays:
-    the next run reads the watermark from the changelog itself."""
-    newest = lake.control.newest()
-    if newest != record:
+    """Record the table's new watermark and the files that were read. To a record that another run wrote meanwhile, only
+    the snapshot is added: the next run reads the watermark from the changelog itself."""
+    newest, snapshot_id = lake.control.newest(), found.changelog_snapshot_id
+    if newest is not None and newest != record:
+        replaced = Lake.recorded(record)[source_table.id].changelog_snapshot_id
+        if Lake.recorded(newest)[source_table.id].changelog_snapshot_id == replaced:
+            _record_table(lake, newest, source_table.id, changelog_snapshot_id=snapshot_id)
         return
     places = lake.table_locations(lake.history())
     fields = {
@@ -250,11 +283,15 @@ def _record(
         "notes": found.notes,
         "watermark": found.watermark,
         "changelog": list(places[source_table.id].changelog),
-        "changelog_snapshot_id": found.changelog_snapshot_id,
+        "changelog_snapshot_id": snapshot_id,
     }
-    tables = tuple(replace(t, **fields) if t.source_table == source_table.id else t for t in record.tables)  # type: ignore[arg-type]
     cursor = source.cursor_with(record.cursor, made.cursor, source_table, lake.history())
-    lake.control.record(replace(record, recorded_at=now(), run_id=run_id, complete=False, cursor=cursor, tables=tables))
+    _record_table(lake, replace(record, run_id=run_id, cursor=cursor), source_table.id, **fields)
+
+
+def _record_table(lake: Lake, record: WatermarkRecord, source_table_id: str, **fields: Any) -> None:
+    tables = tuple(replace(t, **fields) if t.source_table == source_table_id else t for t in record.tables)
+    lake.control.record(replace(record, recorded_at=now(), complete=False, tables=tables))
 
 
 def _forget(clone_lake: _CloneLake) -> None:

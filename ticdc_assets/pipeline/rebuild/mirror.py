@@ -14,6 +14,7 @@ from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.run import options_of, writer_of
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
+from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.history.written_history import effects_digest
@@ -26,6 +27,8 @@ from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progr
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
@@ -45,6 +48,7 @@ class MirrorRebuild:
     source_table: SourceTable
     place: TableLocations
     recorded: TableRecord
+    recorded_at: datetime
     at: int | None
 
     def rebuild(self, run_id: str) -> Progress:
@@ -52,6 +56,7 @@ class MirrorRebuild:
         if self.recorded.has(NoteCode.LATE_STATEMENT):
             raise NotMadeError(self.recorded.note)
         changelog = self._changelog()
+        require_whole(self.lake, self.recorded, self.recorded_at, changelog)
         watermark = self._watermark(changelog)
         first = self._first(watermark)
         mirror = mirror_of(self.lake, self.source_table.id, self.place)

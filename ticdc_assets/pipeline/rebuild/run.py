@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, redacted_error
-from ticdc_assets.notes import NoteCode, of_codes
+from ticdc_assets.notes import LAKE_FAULTS, NoteCode, of_codes
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.mirror.run import MirrorReport, record_mirrors
 from ticdc_assets.pipeline.mirror.segments import reached_versions
@@ -24,6 +24,7 @@ from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check
 from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
 from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild, NotMadeError
 from ticdc_assets.pipeline.recorded_views import bring_up_views
+from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.catalog import load_or_none
@@ -82,6 +83,7 @@ def rebuild_tables(
     _check_day(request)
     if request.from_source:
         check_can_be_read_again(lake)
+    require_control_tables(lake)
     record, history = recorded_history(lake)
     chosen = chosen_tables(lake, history, record, request.tables, keyless=request.from_source)
     _check_tso(lake, request.at, chosen if request.tables else ())
@@ -93,7 +95,7 @@ def rebuild_tables(
         _rebuild_one(lake, jvm, source_table, request, report, on_progress)
     report.errors |= _histories_anew(lake, jvm, request, report, on_progress)
     record, history = recorded_history(lake)
-    mirrors = MirrorReport(record, list(report.rebuilt), _faults_left(record, report.rebuilt))
+    mirrors = _left(record, report.rebuilt)
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
     bring_up_views(lake, jvm, history, on_progress)
     return report
@@ -141,10 +143,12 @@ def _histories_anew(
     return run_histories(lake, report.run_id, cache(jvm), history, record, report.rebuilt, on_progress, anew=True)
 
 
-def _faults_left(record: WatermarkRecord, rebuilt: Collection[str]) -> dict[str, str]:
-    """The recorded faults of mirrors that were not rebuilt."""
-    faults = {t.source_table: note.text for t in record.tables for note in of_codes(t.notes, NoteCode.MIRROR)}
-    return {i: fault for i, fault in faults.items() if i not in rebuilt}
+def _left(record: WatermarkRecord, rebuilt: Collection[str]) -> MirrorReport:
+    """The rebuilt tables, and the recorded faults of the others."""
+    others = [t for t in record.tables if t.source_table not in rebuilt]
+    faults = {t.source_table: note.text for t in others for note in of_codes(t.notes, *LAKE_FAULTS)}
+    set_back = {t.source_table for t in others if t.has(NoteCode.SET_BACK)}
+    return MirrorReport(record, list(rebuilt), faults, set_back)
 
 
 def recorded_history(lake: Lake) -> tuple[WatermarkRecord, History]:
@@ -248,6 +252,7 @@ def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at
         history.by_id()[source_table_id],
         lake.table_locations(history)[source_table_id],
         lake.recorded(record)[source_table_id],
+        record.recorded_at,
         at,
     )
     return work.rebuild(run_id)

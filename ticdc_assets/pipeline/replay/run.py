@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.replay.changelog import append_replayed, lacks
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
+from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
 from ticdc_assets.tables.control.tables import now
@@ -70,6 +71,7 @@ class ReplayRequest:
 def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     """Replay the records. Raises NotYetError where a named record is not quarantined or was resolved in another way,
     StaleRunError where another run committed first."""
+    require_control_tables(lake)
     report = ReplayReport(uuid.uuid4().hex)
     known = {record.position: record for record in lake.control.ever_quarantined()}
     for position, resolution in _named(request):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_unrecorded
@@ -98,6 +98,6 @@ def _is_news(recorded: TableRecord, commit_range: CommitRange) -> bool:
     hold = commit_range.hold
     if recorded.state == TableState.LIVE:
         return hold is not None
-    if recorded.state not in (TableState.WAITING, TableState.STOPPED) or recorded.has(NoteCode.MIRROR):
+    if recorded.state not in (TableState.WAITING, TableState.STOPPED) or recorded.has(*LAKE_FAULTS):
         return False
     return hold is None or hold.note not in recorded.notes

@@ -21,6 +21,9 @@ WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
     pa.field("complete", pa.bool_()), pa.field("cursor", pa.string()),
     pa.field("tables", pa.list_(pa.field("element", pa.struct(TABLE_FIELDS)))),
+    pa.field("control_snapshots", pa.list_(pa.field("element", pa.struct([
+        pa.field("name", pa.string()), pa.field("snapshot_id", pa.int64())
+    ])))),
 ])  # fmt: skip
 SCHEMAS: Final = pa.schema([
     pa.field("commit_ts", pa.int64()), pa.field("schema", pa.string()), pa.field("table", pa.string()),

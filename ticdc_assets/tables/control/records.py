@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -45,9 +45,9 @@ class TableRecord:
         """The notes for people."""
         return shown(self.notes)
 
-    def has(self, code: NoteCode) -> bool:
-        """Whether a note has this code."""
-        return any(note.code == code for note in self.notes)
+    def has(self, *codes: NoteCode) -> bool:
+        """Whether a note has one of these codes."""
+        return any(note.code in codes for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class WatermarkRecord:
     tso: the TSO up to which all tables are complete, if `complete`.
     complete: whether all mirrors and changelogs can be read together at `tso`.
     cursor: where the next scan of the source begins.
+    control_snapshots: the names of other control tables with their snapshots when it was written.
     """
 
     recorded_at: datetime
@@ -65,6 +66,7 @@ class WatermarkRecord:
     complete: bool
     cursor: str
     tables: tuple[TableRecord, ...]
+    control_snapshots: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 RecordPosition = tuple[str, int]

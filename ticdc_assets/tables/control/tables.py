@@ -9,7 +9,7 @@ and written through pyiceberg, so that reading them needs no JVM.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 FILES_MAX: Final = 16
 """Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
+
+RECORDED: Final = ("schemas", "quarantine", "closed_folders", "messages")
+"""The control tables whose rows no run could write again, and whose snapshots a record names."""
 
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -110,8 +113,21 @@ class Control:
 
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
-        row = {**_shallow(record), "tables": [_row(table) for table in record.tables]}
+        snapshots = [{"name": name, "snapshot_id": i} for name, i in self._snapshots()]
+        row = {
+            **_shallow(record),
+            "tables": [_row(table) for table in record.tables],
+            "control_snapshots": snapshots,
+        }
         self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
+
+    def _snapshots(self) -> Iterator[tuple[str, int]]:
+        """The present snapshots of `RECORDED`."""
+        for name in RECORDED:
+            table = load_or_none(self._catalog, (*self.namespace, name))
+            snapshot = table.current_snapshot() if table is not None else None
+            if snapshot is not None:
+                yield name, snapshot.snapshot_id
 
     # -- schemas --------------------------------------------------------------------------------------------------
 
@@ -319,7 +335,8 @@ def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) ->
 
 def _watermark(row: dict[str, Any]) -> WatermarkRecord:
     tables = tuple(map(_table, row.pop("tables") or ()))
-    return WatermarkRecord(**row, tables=tables)
+    snapshots = tuple((of["name"], of["snapshot_id"]) for of in row.pop("control_snapshots", None) or ())
+    return WatermarkRecord(**row, tables=tables, control_snapshots=snapshots)
 
 
 def _row(table: TableRecord) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def test_a_damaged_mirror_is_left_as_it_is_and_named_once(
     assert sentence in work.damage
     assert work.damage.endswith("`ticdc-assets rebuild --table shop.t` rebuilds it.")
     assert (work.segments, work.watermark, work.is_new) == ((), 60, False)
-    assert feed.work(feed.record(watermark=60, note=f"its mirror: {work.damage}")) == []
+    assert feed.work(feed.record(watermark=60, notes=(Note(NoteCode.MIRROR, work.damage),))) == []
 
 
 def _merged_as_of_20(mirror: Table) -> None:
