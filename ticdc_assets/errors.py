@@ -49,7 +49,7 @@ RESTORE_SCHEMAS: Final = (
 
 CREATE_AGAIN: Final = (
     "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
-    "LIKE), copy the rows, and swap the names with one RENAME TABLE. The new table is complete here."
+    "LIKE), copy the rows, and give it the name: RENAME TABLE t TO t_old, t_new TO t. The new table is complete here."
 )
 """What to do if a table stopped at a statement: nothing that is configured here determines the rows after it."""
 

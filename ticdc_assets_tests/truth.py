@@ -50,7 +50,7 @@ def comparable(cell: Any) -> Any:
 
 def truth_types(entry: Mapping[str, Any]) -> dict[str, MySqlType]:
     """The types of the columns that rows of a truth entry hold."""
-    return {name: parse_type(text) for name, text, _, virtual in entry["columns"] if not virtual}
+    return {name: parse_type(text) for name, text, _, virtual, *_ in entry["columns"] if not virtual}
 
 
 def truth_rows(entry: Mapping[str, Any], zone: str) -> Counter[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from ticdc_assets.names.folding import fold
@@ -11,8 +10,9 @@ from ticdc_assets.schema.ddl.session_names import candidates, listed
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import shape_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
+from ticdc_assets.schema.history.fold.lost_parts import with_sources
 from ticdc_assets.schema.history.fold.state import FoldState
-from ticdc_assets.schema.history.fold.statements import fold_alter
+from ticdc_assets.schema.history.fold.statements import add_described
 from ticdc_assets.schema.history.renames import (
     NamePair,
     Rename,
@@ -36,7 +36,7 @@ def fold_renames(state: FoldState, parsed: list[Parsed]) -> None:
     """Fold the renames of the events of one commit_ts."""
     pairs = [(event, *pair) for event, statements in parsed for pair in _pairs(state, event, statements)]
     olds = [(event, _old_name(state, event, old, new), new) for event, old, new in pairs]
-    _rename_all(state, [(event, (old, new)) for event, old, new in olds if old is not None])
+    _rename_all(state, with_sources(state, [(event, (old, new)) for event, old, new in olds if old is not None]))
 
 
 def _pairs(state: FoldState, event: DdlEvent, statements: tuple[ddl.Statement, ...] | None) -> list[NamePair]:
@@ -100,7 +100,7 @@ def _rename_all(state: FoldState, renames: list[Rename]) -> None:
         if builder is None and _is_known_by_its_new_name(state, event, old, new):
             continue
         if builder is None:
-            builder = state.add_before(event, old) or _add_described(state, old)
+            builder = state.add_before(event, old) or add_described(state, old)
         if is_renamed(new, waiting) and fold_name(*new) in state.live:
             moved.add(fold_name(*new))  # names are swapped: the table that has this name is renamed later
         else:
@@ -119,18 +119,6 @@ def _is_known_by_its_new_name(state: FoldState, event: DdlEvent, old: SourceName
         return False
     state.rename_before(builder, old, new, event.commit_ts)
     return True
-
-
-def _add_described(state: FoldState, name: SourceName) -> SourceTableBuilder | None:
-    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements are
-    applied to it first."""
-    known = state.known.tables.get(fold_name(*name))
-    if known is None or state.was_used(name):
-        return None
-    state.add(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
-    for event, statement in state.pending.take_changes(name):
-        fold_alter(state, event, statement)
-    return state.live[fold_name(*name)]
 
 
 def _free_name(state: FoldState, builder: SourceTableBuilder | None, new: SourceName, ts: int) -> None:

@@ -12,6 +12,7 @@ from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names, l
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
 from ticdc_assets.schema.evolution.exchange import pair_of
+from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
@@ -64,6 +65,18 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
         return
     state.change(builder, change, event.commit_ts)
     state.check(builder, event)
+
+
+def add_described(state: FoldState, name: SourceName) -> SourceTableBuilder | None:
+    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements are
+    applied to it first."""
+    known = state.known.tables.get(fold_name(*name))
+    if known is None or state.was_used(name):
+        return None
+    state.add(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
+    for event, statement in state.pending.take_changes(name):
+        fold_alter(state, event, statement)
+    return state.live[fold_name(*name)]
 
 
 def _create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable) -> None:
