@@ -292,3 +292,8 @@ def at_line(seq: Ints, line: int) -> Ints:
     """The same seqs with their line replaced by `line`."""
     lines = np.int64(((1 << _LINE_BITS) - 1) << _HALF_BITS)
     return seq & ~lines | np.int64(line << _HALF_BITS)
+
+
+def lines_on(seq: Ints, lines: int) -> Ints:
+    """The same seqs, so many lines further on in their file."""
+    return seq + np.int64(lines << _HALF_BITS)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.sources import reads_files
 from ticdc_assets.pipeline.tasks import FileState, TaskReport
 from ticdc_assets.plurals import counted
 
@@ -38,7 +39,11 @@ _OPTIONS: Final = {
 
 
 def require_mostly_sound(
-    lake: Lake, record: WatermarkRecord | None, bad: Sequence[QuarantinedRecord], reports: Iterable[TaskReport]
+    lake: Lake,
+    record: WatermarkRecord | None,
+    bad: Sequence[QuarantinedRecord],
+    reports: Iterable[TaskReport],
+    messages: int,
 ) -> None:
     """Raise ConfigError where most records of a run are bad. Records that were in quarantine before do not count, nor
     does anything with another `on_bad_message` than `quarantine`.
@@ -46,12 +51,15 @@ def require_mostly_sound(
     Args:
         record: the newest record before the run.
         bad: the records that the run would keep in quarantine.
+        messages: the number of messages that the run reads, statements and watermarks included.
     """
     if not lake.changefeed.bad_input.refuses_mostly_bad or len(bad) < FIRST_BAD_MIN:
         return
     kept = {one.position for one in lake.control.ever_quarantined()}
     fresh = [one for one in bad if one.position not in kept]
-    sound = sum(file.rows for report in reports for file in report.files if file.state is FileState.READ)
+    sound = messages - len({one.position for one in bad})
+    if reads_files(lake.changefeed):
+        sound = sum(file.rows for report in reports for file in report.files if file.state is FileState.READ)
     is_first = record is None or all(table.changelog_snapshot_id is None for table in record.tables)
     least = FIRST_BAD_MIN if is_first and not sound else MOSTLY_BAD_MIN
     if len(fresh) < least or len(fresh) < SOUND_TIMES * sound:

@@ -88,8 +88,13 @@ class ReplayContext:
         )
 
 
-def replay_context_of(lake: Lake, run_id: str) -> ReplayContext | None:
-    """The context of a changefeed; None before anything was published."""
+def replay_context_of(lake: Lake, run_id: str, before: History | None = None) -> ReplayContext | None:
+    """The context of a changefeed; None before anything was published.
+
+    Args:
+        before: the history without the schemas that the records to replay have. No run has seen a row of a table that
+            is new since then: it is complete up to the record's TSO, but for its records in quarantine.
+    """
     record = lake.control.newest()
     if record is None:
         return None
@@ -103,6 +108,9 @@ def replay_context_of(lake: Lake, run_id: str) -> ReplayContext | None:
         and recorded[source_table.id].changelog is not None
         and source_table.id not in taken
     }
+    known = {source_table.id for source_table in (before or history).source_tables}
+    new = (n for n in history.source_tables if n.id not in known | taken.keys() and lake.asks_for(n))
+    wanted |= {source_table.id: CommitRange(source_table, -1, record.tso) for source_table in new}
     tables, _ = ensure_changelogs(lake, history, wanted, record)
     commit_ranges = {
         i: CommitRange(wanted[i].source_table, -1, max(wanted[i].high, progress_of(table).watermark))

@@ -22,6 +22,7 @@ from ticdc_assets.pipeline.stream.decode.worker import decode_messages
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
+from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.tasks import FileState, TaskReport
@@ -57,6 +58,19 @@ class MessageReplay:
         return decoded + list(self._freed(pending, decoded))
 
     # -- the messages and what is around them -------------------------------------------------------------------------
+
+    def new_schemas(self, inputs: Sequence[ReplayInput]) -> list[DdlEvent]:
+        """The schemas of tables that nothing but these messages has, as a run infers them from rows."""
+        if self._lake.by_arrival:
+            return []
+        found = self._found({one.record.position: one for one in inputs})
+        log = ddl_log(self._lake.config, self._lake.changefeed)
+        in_order = [(MessagePosition(), message) for _, message in sorted(found.values(), key=lambda one: one[0])]
+        known = self._lake.control.ddl_events()
+        scan = scan_all(blocks_of(in_order), self._context.form(None, log), StreamCursor())
+        names = self._context.names(scan, self._replay_context.history)
+        guesses = SchemaGuesses(self._lake.folds, scan, names)
+        return guesses.added_to(known, self._replay_context.record.tso)[len(known) :]
 
     def _found(self, wanted: Mapping[RecordPosition, ReplayInput]) -> dict[RecordPosition, Found]:
         """The messages with their ordinals in the capture, with the corrected bytes where given. A message that is no

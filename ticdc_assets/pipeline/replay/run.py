@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.replay.changelog import append_replayed, lacks
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
 from ticdc_assets.pipeline.set_back import require_control_tables
@@ -120,7 +121,13 @@ def _input(record: QuarantinedRecord, request: ReplayRequest) -> ReplayInput:
 
 def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayInput], report: ReplayReport) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        decoded = replay_of(lake)(replay_context, Path(folder)).decode(inputs)
+        decoder = replay_of(lake)(replay_context, Path(folder))
+        new_schemas = decoder.new_schemas(inputs)
+        if new_schemas:
+            lake.control.keep_ddl_events(new_schemas)
+            replay_context = replay_context_of(lake, report.run_id, before=replay_context.history) or replay_context
+            decoder = replay_of(lake)(replay_context, Path(folder))
+        decoded = decoder.decode(inputs)
     _require_same_changes(lake, replay_context, decoded)
     by_source_table = _by_source_table(decoded)
     for source_table_id, rows in sorted(by_source_table.items()):
@@ -165,6 +172,11 @@ def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str])
         if (snapshot := snapshots.get(table.source_table)) is not None
         else table
         for table in newest.tables
+    )
+    recorded, places = {table.source_table for table in tables}, lake.table_locations(replay_context.history)
+    new = (i for i in sorted(touched) if i not in recorded)
+    tables += tuple(
+        table_record(replay_context.commit_ranges[i], None, None, places[i], replay_context.tables[i], "") for i in new
     )
     if tables != newest.tables:
         record = replace(newest, recorded_at=now(), run_id=replay_context.run_id, complete=False, tables=tables)

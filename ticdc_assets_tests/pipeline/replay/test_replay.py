@@ -16,9 +16,11 @@ from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.pipeline.replay import run as replay_module
 from ticdc_assets.pipeline.replay.run import ReplayReport, ReplayRequest, Resolution, replay
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, JsonSink, Sink, column
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, ids, shape
 
 T = ("s", "t")
 FILE = "s/t/100/CDC00000000000000000001.csv"
@@ -396,3 +398,53 @@ def test_corrected_messages_give_the_changelogs_that_sound_ones_would_have(workl
     assert lake.changes() == sound.changes()
     assert lake.lake.control.quarantined() == []
     assert again(lake).outcomes == []
+
+
+@pytest.mark.parametrize("wire", [CanalJson(), OpenProtocol()], ids=["canal-json", "open"])
+def test_a_table_that_only_quarantined_rows_show_is_made_by_the_replay(wire: Wire, tmp_path: Path):
+    stream, sound = SmallStream(tmp_path / "bad", wire), SmallStream(tmp_path / "sound", wire)
+    for made in (stream, sound):
+        made.create(1, shape("a"))
+        made.put(2, shape("a"), 1)
+        made.put(3, shape("b"), 1)
+        made.put(4, shape("b"), 2)
+        made.watermark(5)
+    capture = stream.capture / "messages.jsonl"
+    lines = [json.loads(line) for line in capture.read_text().splitlines()]
+    lost = {("feed/0", line["offset"]): b64decode(line["value"]) for line in lines[2:4]}
+    for line in lines[2:4]:
+        line["value"] = b64encode(b64decode(line["value"])[:-9]).decode()
+    capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lake, expected = stream.lake(), sound.lake()
+    lake.publish()
+    expected.publish()
+    assert [name for _, name in lake.records()] == ["a"]
+
+    report = again(lake, corrected=lost)
+
+    assert {outcome.resolution for outcome in report.outcomes} == {Resolution.REPLAYED}, report.outcomes[0].reason
+    assert lake.changes() == expected.changes()
+    watermarks = {name: record.watermark for name, record in expected.records().items()}
+    assert {name: record.watermark for name, record in lake.records().items()} == watermarks
+    stream.put(6, shape("b"), 3)
+    stream.watermark(7)
+    lake.publish()
+    assert ids(lake) == {"a": [1], "b": [1, 2, 3]}
+
+
+def test_records_that_a_wrong_option_cut_at_other_places_are_read_as_one_piece(sink: Sink, tmp_path: Path):
+    texts = ['a,"b', 'c",d', "e", 'f,"g', "h", 'i",j']
+    lines = [f"I|+|t|+|s|+|{110 + n}|+|{n}|+|{text}\r\n".encode() for n, text in enumerate(texts)]
+    for n, text in enumerate(texts):
+        sink.insert(T, 110 + n, n, text)
+    sink.file(T, 1, lines)
+    sink.feed(tmp_path / "lake", on_bad_message="quarantine_all").run()
+    csv = {"include-commit-ts": True, "delimiter": "|+|", "quote": ""}
+    feed = sink.feed(tmp_path / "lake", config={"sink": {"date-separator": "none", "csv": csv}})
+    assert len(feed.quarantined()) == 3
+
+    report = again(feed)
+
+    assert resolutions(report) == [(0, "replayed"), (1, "replayed"), (2, "replayed")]
+    assert sum(report.added.values()) == len(texts)
+    assert_all_is_well(feed)

@@ -332,7 +332,6 @@ class MessageDecoder:
         return rows
 
     def _bad(self, name_state: NameState, message: Message, error: DecodeError) -> None:
-        name_state.rows -= 1
         if self._task.decoding.quarantine:
             name_state.bad.append(bad_message(message, error))
         else:
