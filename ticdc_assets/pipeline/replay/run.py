@@ -176,7 +176,7 @@ def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str])
     recorded, places = {table.source_table for table in tables}, lake.table_locations(replay_context.history)
     new = (i for i in sorted(touched) if i not in recorded)
     tables += tuple(
-        table_record(replay_context.commit_ranges[i], None, None, places[i], replay_context.tables[i], "") for i in new
+        table_record(replay_context.commit_ranges[i], None, None, places[i], replay_context.tables[i], ()) for i in new
     )
     if tables != newest.tables:
         record = replace(newest, recorded_at=now(), run_id=replay_context.run_id, complete=False, tables=tables)
