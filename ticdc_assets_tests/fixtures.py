@@ -71,7 +71,7 @@ class Workload:
 
     @cached_property
     def truth(self) -> list[dict[str, Any]]:
-        return list(read_jsonl(self.log / "truth.jsonl"))
+        return [entry for entry in read_jsonl(self.log / "truth.jsonl") if not entry.get("end")]
 
     @property
     def time_zone(self) -> str:

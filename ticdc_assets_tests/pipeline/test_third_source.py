@@ -16,6 +16,7 @@ from pyiceberg.io import load_file_io
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.config import load
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline import sources
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.changelog.tables import target_of
@@ -117,8 +118,8 @@ class JournalBatch:
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Any]) -> str:
         return str(self._lines)
 
-    def note(self, source_table: Any, old: TableRecord | None) -> str:
-        return ""
+    def warnings(self, source_table: Any, old: TableRecord | None) -> tuple[Note, ...]:
+        return ()
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         return records

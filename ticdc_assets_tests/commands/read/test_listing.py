@@ -42,6 +42,7 @@ def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Pa
         "rows": 1,
         "state": "live",
         "note": "",
+        "codes": [],
         "mirror_snapshot_id": users.mirror_snapshot_id,
         "history_table": None,
     }
@@ -57,6 +58,7 @@ def test_tables_says_why_a_table_is_held(tmp_path: Path, without_java: None, cap
     [row] = json.loads(capfd.readouterr().out)
     assert row["state"] == "stopped"
     assert row["note"] == feed.records()["shop.users"].note != ""
+    assert row["codes"] == ["statement"]
 
 
 def test_tables_tells_a_count_of_messages_apart_from_a_tso(tmp_path: Path, without_java: None, capfd: Any):
