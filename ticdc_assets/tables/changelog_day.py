@@ -10,6 +10,7 @@ from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.changelog import COMMIT_DAY, COMMIT_TRIES_MAX
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.progress import CHANGEFEED
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -60,7 +61,8 @@ def replace_day(table: Table, day: date, old: DayFiles, fresh: DayFiles, propert
         try:
             with transaction(table) as tx:
                 tx.set_properties(dict(properties))
-                with tx.update_snapshot().overwrite() as overwrite:
+                owner = {CHANGEFEED: table.properties[CHANGEFEED]}
+                with tx.update_snapshot(snapshot_properties=owner).overwrite() as overwrite:
                     for file in found.values():
                         overwrite.delete_data_file(file)
                     for file in fresh.values():

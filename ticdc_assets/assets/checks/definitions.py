@@ -4,7 +4,8 @@ The blocking checks of a table are one step, so a failed check blocks only the a
 """
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import dagster as dg
@@ -17,16 +18,19 @@ from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.table_status import Reported
+from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.tables.foreign_writes import ForeignWrite, foreign_writes
 
 GOES_ON: Final = "goes_on"
 NOTHING_QUARANTINED: Final = "nothing_quarantined"
 KEEPS_UP: Final = "keeps_up"
 ROWS_EQUAL: Final = "rows_equal_the_changelog"
+WRITTEN_BY_RUNS: Final = "written_by_runs_alone"
 ALL_GO_ON: Final = "all_tables_go_on"
 QUARANTINE_EMPTY: Final = "quarantine_is_empty"
 NO_GAPS: Final = "no_gaps_in_files"
@@ -34,7 +38,7 @@ SOURCE_MOVES: Final = "source_keeps_up"
 NO_LATE_ROWS: Final = "no_late_rows"
 HAVE_ASSETS: Final = "tables_have_assets"
 
-TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, ROWS_EQUAL)
+TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, WRITTEN_BY_RUNS, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
 
 Judge = Callable[[], Verdict]
@@ -133,6 +137,7 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
             NOTHING_QUARANTINED, asset=key, blocking=True, description="No record of the table is in quarantine."
         ),
         dg.AssetCheckSpec(KEEPS_UP, asset=key, description="The table is near the source's checkpoint."),
+        dg.AssetCheckSpec(WRITTEN_BY_RUNS, asset=key, description="No other writer changed its rows in the lake."),
     ]
     if table.has_key:
         text = "The mirror has as many rows as the fold of its changelog."
@@ -172,6 +177,7 @@ def _judges(
         GOES_ON: lambda: verdicts.goes_on(table.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
         KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock(), _limits(run)),
+        WRITTEN_BY_RUNS: lambda: _written_by_runs(run, table.record),
         ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
     }
 
@@ -181,12 +187,28 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
+    if record.has(NoteCode.SET_BACK):
+        return verdicts.rows_equal(None, FoldCount(None, "the changelog was set back"))
     count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
     job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
     verdict = verdicts.rows_equal(record.rows, count, job)
-    if verdict.passed or record.rows is None or not _is_behind(run, table):
+    foreign = foreign_writes(changelog)
+    if foreign and not verdict.passed:
+        advice = verdicts.changelog_advice(".".join(table.name), foreign, run.lake.by_arrival)
+        return replace(verdict, sentence=f"The mirror has other rows than its changelog. {advice}")
+    if verdict.passed or record.rows is None or record.has(NoteCode.MIRROR) or not _is_behind(run, table):
         return verdict
     return verdicts.not_merged_yet(record.rows, count)
+
+
+def _written_by_runs(run: ChangefeedRun, record: TableRecord) -> Verdict:
+    def found(name: list[str] | None) -> Sequence[ForeignWrite]:
+        table = load_or_none(run.lake.catalog, tuple(name)) if name else None
+        return foreign_writes(table) if table is not None else ()
+
+    others = {"the mirror": found(record.mirror), "the history": found(record.history_table)}
+    name = f"{record.schema}.{record.table}"
+    return verdicts.written_by_runs_alone(name, found(record.changelog), others, run.lake.by_arrival)
 
 
 def _is_behind(run: ChangefeedRun, table: Reported) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.assets.metadata.sparkline import duration, plain_seconds
+from ticdc_assets.errors import rebuild_command
 from ticdc_assets.pipeline.commit_range import TableState
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.metadata.clock import Clock
     from ticdc_assets.sources.storage.scan_result import Problem
     from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
+    from ticdc_assets.tables.foreign_writes import ForeignWrite
 
 _LAG_WARN_S: Final = 5 * 60
 _LAG_FAIL_S: Final = 30 * 60
@@ -109,6 +111,51 @@ def rows_equal(mirror_rows: int | None, count: FoldCount, job: str = "") -> Verd
         f"{f', and so does the job {job} with the table in `tables`' if job else ''}."
     )
     return Verdict(False, sentence, facts=facts)
+
+
+def written_by_runs_alone(
+    table: str, changelog: Sequence[ForeignWrite], others: Mapping[str, Sequence[ForeignWrite]], by_arrival: bool
+) -> Verdict:
+    """Fails where another writer changed rows of the table's changelog, or of its mirror or history (`others`, by
+    name)."""
+    touched = [name for name, found in others.items() if found]
+    if changelog:
+        return Verdict(False, changelog_advice(table, changelog, by_arrival), facts={"foreign": len(changelog)})
+    if touched:
+        found = others[touched[0]]
+        sentence = (
+            f"{', '.join(touched)}: {_foreign(found)}. Find out who writes it; then {rebuild_command(table)} makes its "
+            "rows again from the changelog. What the other writer did is given up."
+        )
+        return Verdict(False, sentence, facts={"foreign": len(found)})
+    return Verdict(True, "No other writer changed rows, as far as snapshots are kept.")
+
+
+def changelog_advice(table: str, found: Sequence[ForeignWrite], by_arrival: bool) -> str:
+    """What to do about a changelog that others wrote. Its mirror must not be rebuilt from it: lost changes would be
+    lost there too."""
+    before, again = found[-1].before, rebuild_command(table, "source")
+    if by_arrival:
+        steps = (
+            "set the changelog back to the snapshot before if no run has committed since; else read the source in a "
+            "changefeed of another name, with another `target`."
+        )
+    elif before is not None:
+        steps = f"set the changelog back to snapshot {before}, the one before; {again} then reads the rest again."
+    else:
+        steps = f"{again} reads all changes again, and refuses if the source has fewer."
+    return (
+        f"The changelog: {_foreign(found)}. Find out who writes it, and do not rebuild the mirror from it. If the "
+        f"write was not meant: {steps}"
+    )
+
+
+def _foreign(found: Sequence[ForeignWrite]) -> str:
+    added, deleted = (sum(getattr(one, name) for one in found) for name in ("rows_added", "rows_deleted"))
+    return (
+        f"expected commits of runs alone, found {len(found)} of other writers, last in snapshot "
+        f"{found[0].snapshot_id}: {added:,} rows added and {deleted:,} removed"
+    )
 
 
 def not_merged_yet(mirror_rows: int, count: FoldCount) -> Verdict:
