@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyiceberg.table import Table, Transaction
 
-from ticdc_assets.errors import NotYetError, StaleRunError
+from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.notes import Note, from_text
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.control.columns import (
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
     from ticdc_assets.schema.ddl_event import DdlEvent
 
+
+Row = TypeVar("Row")
 
 FILES_MAX: Final = 16
 """Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
@@ -204,7 +206,7 @@ class Control:
     def closed_folders(self) -> list[ClosedFolder]:
         """All rows of `closed_folders`; a folder that was closed again has several."""
         table = load_or_none(self._catalog, (*self.namespace, "closed_folders"))
-        return [] if table is None else [ClosedFolder(**row) for row in table.scan().to_arrow().to_pylist()]
+        return [] if table is None else [_made(ClosedFolder, row) for row in table.scan().to_arrow().to_pylist()]
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
@@ -225,7 +227,7 @@ class Control:
     def views(self) -> list[ViewRecord]:
         """The views that runs have made."""
         table = load_or_none(self._catalog, (*self.namespace, "views"))
-        return [] if table is None else [ViewRecord(**row) for row in table.scan().to_arrow().to_pylist()]
+        return [] if table is None else [_made(ViewRecord, row) for row in table.scan().to_arrow().to_pylist()]
 
     def keep_views(self, records: Sequence[ViewRecord]) -> None:
         """Replace the rows of `views`."""
@@ -324,7 +326,7 @@ def _shallow(record: Any) -> dict[str, Any]:
 
 
 def _quarantined(table: Table, where: BooleanExpression = AlwaysTrue()) -> list[QuarantinedRecord]:  # noqa: B008
-    return [QuarantinedRecord(**row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
+    return [_made(QuarantinedRecord, row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
 
 
 def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) -> QuarantinedRecord:
@@ -336,7 +338,7 @@ def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) ->
 def _watermark(row: dict[str, Any]) -> WatermarkRecord:
     tables = tuple(map(_table, row.pop("tables") or ()))
     snapshots = tuple((of["name"], of["snapshot_id"]) for of in row.pop("control_snapshots", None) or ())
-    return WatermarkRecord(**row, tables=tables, control_snapshots=snapshots)
+    return _made(WatermarkRecord, {**row, "tables": tables, "control_snapshots": snapshots})
 
 
 def _row(table: TableRecord) -> dict[str, Any]:
@@ -347,7 +349,21 @@ def _table(row: dict[str, Any]) -> TableRecord:
     text, stored = row.pop("note"), row.pop("notes", None)
     is_held = row["state"] in ("waiting", "stopped")
     notes = from_text(text, is_held=is_held) if stored is None else tuple(Note(**note) for note in stored)
-    return TableRecord(**row, notes=notes)
+    return _made(TableRecord, {**row, "notes": notes})
+
+
+def _made(of: Callable[..., Row], row: Mapping[str, Any]) -> Row:
+    """The row as a record. Raises ConfigError where a newer version has written columns that this one does not know."""
+    known = {field.name for field in fields(of)}  # type: ignore[arg-type]
+    unknown = sorted(row.keys() - known)
+    if unknown:
+        raise ConfigError(
+            "the control tables of the changefeed",
+            "the columns that this version of ticdc-assets knows",
+            f"{', '.join(unknown)} of a newer version",
+            "Install the version that wrote them, or a later one. Nothing was changed.",
+        )
+    return of(**row)
 
 
 def now() -> datetime:
