@@ -55,7 +55,7 @@ def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[HistoryW
     def bring_up(work: HistoryWork) -> object:
         options = (changefeed.name, run_id, changefeed.mirror.format_version, changefeed.time_zone)
         writer = HistoryWriter(lake.catalog, jvm, work.place.history_table, *options)
-        return guarded(partial(writer.bring_up, work.plan, work.place.history_location))
+        return guarded(work.source_table, partial(writer.bring_up, work.plan, work.place.history_location))
 
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         done = zip(works, pool.map(bring_up, works), strict=True)

@@ -140,7 +140,7 @@ def _bring_up(
     for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers, on_progress), strict=True):
         outcome = mirror
         if (work.replayed is not None or work.must_be_rebuilt) and not isinstance(mirror, Failure):
-            outcome = guarded(partial(_follow, lake, run_id, jvm, workers, work, job, mirror))
+            outcome = guarded(work.source_table, partial(_follow, lake, run_id, jvm, workers, work, job, mirror))
         if isinstance(outcome, Failure):
             report.errors[work.source_table.id] = outcome.reason
         elif work.source_table.id not in report.merged:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, redacted_error
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
+Answer = TypeVar("Answer")
 
 TRIES: Final = 3
 """How often a rebuild starts again after a run has committed first."""
@@ -93,7 +95,7 @@ def rebuild_tables(
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
         on_progress(f"rebuilding {'.'.join(source_table.name)}{place}")
         _rebuild_one(lake, jvm, source_table, request, report, on_progress)
-    report.errors |= _histories_anew(lake, jvm, request, report, on_progress)
+    report.errors |= _with_tries(lambda _: _histories_anew(lake, jvm, request, report, on_progress), "")
     record, history = recorded_history(lake)
     mirrors = _left(record, report.rebuilt)
     report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
@@ -207,7 +209,7 @@ def _check_day(request: RebuildRequest) -> None:
         raise ConfigError("--day", "a rebuild from the source", found, advice)
 
 
-def _with_tries(work: Callable[[str], Progress], run_id: str) -> Progress:
+def _with_tries(work: Callable[[str], Answer], run_id: str) -> Answer:
     for left in reversed(range(TRIES)):
         try:
             return work(f"{run_id}{left}")

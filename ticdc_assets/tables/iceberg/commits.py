@@ -14,6 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.stack_frames import causes_of, java_classes
 from ticdc_assets.tables.iceberg.metadata import updated
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 COMMITS_AT_ONCE: Final = 4  # these threads wait for the catalog and the file system more than for the processor
 NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)
 """Another writer committed, or the catalog does not know the result: load the table, then try again."""
+
+
+def was_overtaken(error: Exception) -> bool:
+    """Whether an error of Spark comes from another writer's commit at the same moment."""
+    classes = (name for cause in causes_of(error) for name in java_classes(cause))
+    return any(name.rpartition(".")[2] == CommitFailedException.__name__ for name in classes)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote, quote_path
+from ticdc_assets.tables.iceberg.commits import was_overtaken
 from ticdc_assets.tables.progress import VERSION, Progress, progress_of, stale
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ class MirrorBranch:
             hit(Failpoint.BRANCH_WRITTEN)
             jvm.publish_branch(self._branch)
             hit(Failpoint.AFTER_MIRROR_COMMIT)
+        except Exception as error:
+            if was_overtaken(error):
+                raise jvm.overtaken() from error
+            raise
         finally:
             jvm.drop_branch(self._branch)
 

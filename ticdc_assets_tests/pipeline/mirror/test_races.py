@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from ticdc_assets.pipeline.mirror import run as mirror_run
 from ticdc_assets.pipeline.mirror import segments
 from ticdc_assets.pipeline.mirror.rounds import catch_up
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
-from ticdc_assets.tables.iceberg.jvm import JvmTable
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.mirror import writer as mirror
+from ticdc_assets.tables.mirror.branch import MirrorBranch
 from ticdc_assets.tables.mirror.versions import VersionSteps
 from ticdc_assets.tables.progress import WATERMARK, progress_of, source_table_of
 from ticdc_assets_tests.pipeline.faults.raced import OVERTAKEN, PUBLISHED, Meeting, at, races
@@ -272,3 +275,39 @@ def test_a_merge_that_landed_and_was_answered_with_a_conflict_keeps_its_files(
     feed.lake.mirrors("one")
 
     assert_merged(feed, made)
+
+
+def test_a_commit_at_the_moment_of_a_statement_of_spark_is_that_of_a_run_that_was_first(tmp_path: Path):
+    """A raw CommitFailedException would hold the table, and end a rebuild that is to be tried again."""
+    made = sink(tmp_path)
+    feed = made.feed(tmp_path / "lake")
+    feed.lake.run()
+    jvm = JvmCatalog(spark.session(feed.lake.config), feed.lake.catalog_name)
+    identifier = tuple(feed.record(T).mirror or ())
+    over, found = threading.Event(), list[StaleRunError | None]()
+
+    def commit_on_and_on() -> None:
+        while not over.is_set():
+            with suppress(Exception):
+                jvm.load(identifier).java.updateProperties().set("touched", str(time.time())).commit()
+
+    other = threading.Thread(target=commit_on_and_on)
+    other.start()
+    try:
+        while len(found) < 12 and not any(found):
+            branch = MirrorBranch(jvm, identifier, "feed", f"run{len(found)}")
+            table = feed.lake.lake.catalog.load_table(identifier)
+            try:
+                branch.publish(
+                    table, progress_of(table), progress_of(table), [f"DELETE FROM {branch.target} WHERE id > 5"]
+                )
+            except StaleRunError as error:
+                found.append(error)
+            else:
+                found.append(None)
+    finally:
+        over.set()
+        other.join()
+
+    assert any(found)
+    assert shown(feed, T) == [(1, "one"), (2, "two"), (3, "three")]
