@@ -25,8 +25,8 @@ class TicdcAssetsError(Exception):
 
 
 LOAD_AGAIN: Final = (
-    "TiCDC sends no rows for it. TRUNCATE the table at the source and load its rows again there; then `ticdc-assets "
-    "rebuild` with its --table begins its mirror with that TRUNCATE."
+    "TiCDC sends no rows for it. At the source, copy the rows to another table, TRUNCATE the table and insert them "
+    "again; then `ticdc-assets rebuild` with its --table begins its mirror with that TRUNCATE."
 )
 """What to do if a mirror cannot be continued from its rows."""
 
@@ -49,7 +49,8 @@ RESTORE_SCHEMAS: Final = (
 
 CREATE_AGAIN: Final = (
     "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
-    "LIKE), copy the rows, and give it the name: RENAME TABLE t TO t_old, t_new TO t. The new table is complete here."
+    "LIKE), copy the rows, and give it the name: RENAME TABLE t TO t_old, t_new TO t. The new table is complete here; "
+    "what changed between the stop and the copy is in no changelog."
 )
 """What to do if a table stopped at a statement: nothing that is configured here determines the rows after it."""
 

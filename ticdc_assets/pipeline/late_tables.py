@@ -137,7 +137,7 @@ def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTabl
     """Advice where rows have no commit_ts and nothing records which files were read: for this table if it has rows, or
     for one of those `followed` that took its name later."""
     if has_rows:
-        return "Without commit_ts it is not known which ones: drop its changelog and mirror, or read"
+        return "Without commit_ts it is not known which ones: read"
     others = [name_period for other in followed for name_period in other.name_periods]
     if any(_is_after(other, own) for other in others for own in source_table.name_periods):
         return "Without commit_ts they cannot be distinguished from those of the table that took its name: read"

@@ -89,7 +89,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
         f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Correct the config "
-        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard."
+        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard: changelog and "
+        "mirror then lack its changes for good."
     )
     return Verdict(False, sentence, facts={"quarantined": len(records)})
 
@@ -108,7 +109,8 @@ def rows_equal(mirror_rows: int | None, count: FoldCount, job: str = "") -> Verd
     sentence = (
         f"The mirror has {mirror_rows:,} rows, its changelog folds to {count.rows:,}. Do not read the mirror. Find out "
         "who else writes it; then `ticdc-assets rebuild` with its --table rebuilds it from the changelog"
-        f"{f', and so does the job {job} with the table in `tables`' if job else ''}."
+        f"{f', and so does the job {job} with the table in `tables`' if job else ''}. What was written to the mirror "
+        "alone is given up."
     )
     return Verdict(False, sentence, facts=facts)
 

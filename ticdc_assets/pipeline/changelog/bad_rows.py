@@ -102,7 +102,7 @@ def too_many(where: str, found: int) -> DecodeError:
         "records of the configured protocol, options and schema",
         f"at least {found} others",
         "Compare the changefeed's options and the table's schema with the file: the table continues when they match. "
-        "If TiCDC did not write the file, restore it, or name it in skip_files.",
+        "If TiCDC did not write the file, restore it, or name it in skip_files if its rows may be lost.",
     )
 
 

@@ -196,7 +196,7 @@ class FileReader:
                 yield stream
                 _check_size(file, os.fstat(stream.fileno()).st_size)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            advice = "Restore it, or name it in skip_files."
+            advice = "Restore it, or name it in skip_files if its rows may be lost."
             raise NotYetError(file.path, "the file that was listed", "none", advice) from None
         except OSError as error:
             found = error.strerror or type(error).__name__

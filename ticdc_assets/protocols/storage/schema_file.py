@@ -311,7 +311,9 @@ def _half_written(path: str) -> NotYetError:
 
 
 def _broken(where: str, expected: str, found: str) -> SchemaError:
-    advice = "Restore the file from the bucket's history, or name it in skip_files."
+    advice = (
+        "Restore the file from the bucket's history, or name it in skip_files if the rows of its version may be lost."
+    )
     return SchemaError(where, expected, found, advice)
 
 

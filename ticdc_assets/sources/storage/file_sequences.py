@@ -23,7 +23,9 @@ INDEX_BYTES_MAX: Final = 4096
 
 ADVICE_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
 _ADVICE_INDEX: Final = "Restore the index, or name it in skip_files: then the folder is listed."
-_ADVICE_TWO: Final = "TiCDC writes one of them: remove the other one, or name it in skip_files."
+_ADVICE_TWO: Final = (
+    "TiCDC writes one of them: remove the other one, or name it in skip_files. Its rows are not read then."
+)
 NOTHING_DONE: Final = Done(0, 0)
 
 

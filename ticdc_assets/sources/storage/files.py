@@ -178,7 +178,7 @@ def _absent(
         return HeldError(where, f"a file, since there is number {min(later)}", found, ADVICE_FILE)
     advice = (
         "TiCDC is still writing it, or stopped before the file was complete, and the date has changed since. "
-        "If the file does not arrive, restore it or name it in skip_files."
+        "If the file does not arrive, restore it, or name it in skip_files if its rows may be lost."
     )
     return NotYetError(where, "the file that the index names", found, advice)
 

@@ -203,7 +203,7 @@ class _Scanner:
             expected, found = "a database's folder", f"the table {newest.schema}.{newest.table} in a folder by its id"
             raise HeldError(self.root.where(newest.where), expected, found, _ADVICE_TABLE_ID)
         if go_path_join(newest.schema, newest.table) != folder.path:
-            advice = "Move the file to its own table's folder, or name it in skip_files."
+            advice = "Move the file to its own table's folder, or name it in skip_files if its rows may be lost."
             raise HeldError(self.root.where(newest.where), "names that lead to this folder", "other names", advice)
         names = {(file.schema, file.table) for file in files} | ({(state.schema, state.table)} if state else set())
         if len(names) > 1:
@@ -218,7 +218,10 @@ class _Scanner:
         for version in sorted(v for v in unexplained if v <= self.checkpoint_ts):
             path = f"{folder.path}/{version}"
             if f"{path}/" not in self.skip:
-                advice = "Restore the schema file, or name the folder with /* behind it in skip_files."
+                advice = (
+                    "Restore the schema file, or name the folder with /* behind it in skip_files if its rows may be "
+                    "lost."
+                )
                 where = self.root.where(path)
                 error = NotYetError(where, f"{META}/schema_{version}_*.json for its rows", "no readable one", advice)
                 problems.append(Problem.of(error, found.schema, found.table))

@@ -235,11 +235,11 @@ def altered(action: str, *columns: dict[str, Any]) -> Spoil:
 
 
 OTHER_INDEX = index_of("CDC_d-1_00000000000000000003.csv\n")
-NO_ARRIVAL = "If the file does not arrive, restore it or name it in skip_files."
+NO_ARRIVAL = "If the file does not arrive, restore it, or name it in skip_files if its rows may be lost."
 ABSENT = "Restore the file, or name it in skip_files if its rows may be lost."
-TWO = "remove the other one, or name it in skip_files."
+TWO = "remove the other one, or name it in skip_files. Its rows are not read then."
 LATE = "If they are repeats, name the files in skip_files; else read the source in a changefeed of another name"
-NO_SCHEMA = "Restore the schema file, or name the folder with /* behind it in skip_files."
+NO_SCHEMA = "Restore the schema file, or name the folder with /* behind it in skip_files if its rows may be lost."
 RESTORE = Scene.restore
 RESTORE_SCHEMAS = "If schema files were removed from the bucket, restore them"
 GIVE_UP = "if the rows may be lost, name the file in skip_files."
@@ -280,7 +280,7 @@ REMEDIES: dict[str, Remedy] = {
         "stopped", "If TiCDC did not write the file, restore it", rubbish, RESTORE
     ),
     "a file is another thing, given up": Remedy(
-        "stopped", "or name it in skip_files.", rubbish, skipping("*/CDC*2.csv", ids=(2,))
+        "stopped", "or name it in skip_files if", rubbish, skipping("*/CDC*2.csv", ids=(2,))
     ),
     "two files of one number, skipped": Remedy("stopped", TWO, two_of_one_number, skipping("*/CDC000002.csv")),
     "two files of one number, removed": Remedy("stopped", TWO, two_of_one_number, removing(f"{FOLDER}/CDC000002.csv")),
@@ -322,7 +322,7 @@ REMEDIES: dict[str, Remedy] = {
     "no schema file, given up": Remedy("waiting", NO_SCHEMA, without_schema_file, skipping("s/t/100/*", ids=NUMBERS)),
     "another table's schema file": Remedy(
         "stopped",
-        "Move the file to its own table's folder, or name it in skip_files.",
+        "Move the file to its own table's folder, or name it in skip_files if its rows may be lost.",
         foreign_schema_file,
         skipping("s/t/meta/schema_150_*"),
     ),

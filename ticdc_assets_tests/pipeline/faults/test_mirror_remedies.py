@@ -135,7 +135,7 @@ def no_partition(scene: Scene) -> None:
     scene.lake().mirrors()
 
 
-LOAD_AGAIN = "TRUNCATE the table at the source and load its rows again there; then `ticdc-assets rebuild`"
+LOAD_AGAIN = "copy the rows to another table, TRUNCATE the table and insert them again; then `ticdc-assets rebuild`"
 REMEDIES: dict[str, Remedy] = {
     "a conversion": Remedy(not_converted, LOAD_AGAIN, loaded_again, [1, 2, 3]),
     "rows from before the key": Remedy(not_counted, LOAD_AGAIN, wider_loaded_again, [1, 2]),
