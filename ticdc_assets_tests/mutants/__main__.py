@@ -22,7 +22,7 @@ PLANNING = (
     "commit_range late_tables record source_state user_schemas changelog/bad_rows changelog/dedup history/passes "
     "history/refusals landing/budget landing/plan load/progress mirror/pending mirror/segments storage/arrivals "
     "storage/closed_folders storage/packing storage/pending storage/plan storage/reader storage/record "
-    "stream/arrivals stream/conditions stream/decode/make_task stream/decode/parts stream/decode/row_schemas "
+    "stream/arrivals stream/decode/make_task stream/decode/parts stream/decode/row_schemas "
     "stream/offsets/advance stream/offsets/blocked_topics "
     "stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending stream/record "
     "stream/scan/avro_repeats stream/scan/batches stream/scan/inferred_schemas stream/scan/result "

@@ -17,7 +17,6 @@ from typing import Any
 from ticdc_assets.config import read_sink
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.limitations import Limitation
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
@@ -26,6 +25,7 @@ from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.pipeline.lakes import expected_changes
 from ticdc_assets_tests.protocols.happened import Change, tables
+from ticdc_assets_tests.protocols.limitations import Limitation
 from ticdc_assets_tests.truth import comparable, lake_value
 
 Image = tuple[tuple[str, Any], ...]

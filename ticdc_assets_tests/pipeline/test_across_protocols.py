@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from ticdc_assets.pipeline.stream.conditions import gaps_of
-from ticdc_assets.protocols.limitations import Limitation
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.gaps import AS_SENT, Log, as_read, as_sent
 from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.pipeline.upstreams import is_cut, upstream_of
 from ticdc_assets_tests.protocols.happened import Change
+from ticdc_assets_tests.protocols.limitations import Limitation
 
 
 def pairs() -> list[tuple[Workload, Workload]]:

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.config.sink import Protocol
-from ticdc_assets.pipeline.stream.conditions import gaps_of
-from ticdc_assets.protocols.limitations import GAPS, About, Condition, Limitation, gaps
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
@@ -18,6 +16,8 @@ from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.fixtures import needs_fixtures, workloads
 from ticdc_assets_tests.pipeline.gaps import AS_SENT, Log, expected
 from ticdc_assets_tests.pipeline.lakes import config_of
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
+from ticdc_assets_tests.protocols.limitations import GAPS, About, Condition, Limitation, gaps
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "protocols.md"
 HELD_ELSEWHERE = {
@@ -43,7 +43,7 @@ def document() -> str:
     lines = [
         "# What each protocol cannot carry", "",
         "No reader can recover what a stream does not contain. Everything else is the same in every protocol. The",
-        "tests use the same table (`ticdc_assets/protocols/limitations.py`), and allow no other difference.", "",
+        "tests use the same table (`ticdc_assets_tests/protocols/limitations.py`), and allow no other difference.", "",
     ]  # fmt: skip
     for protocol in Protocol:
         lines += [f"## {protocol}", "", "| gap | about | only | what is missing |", "|---|---|---|---|"]

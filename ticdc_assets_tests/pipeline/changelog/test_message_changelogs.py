@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.pipeline.upstreams import upstream_of
 
 STREAMS = [w for w in workloads() if (w.root / "messages.jsonl").exists()]

@@ -9,7 +9,6 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.faults.killed import dies
@@ -17,6 +16,7 @@ from ticdc_assets_tests.pipeline.faults.moments import CHANGELOG_MOMENTS, MOMENT
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.mirror.snapshot_tsos import snapshot_tsos
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 
 # Histories and views have their own tests of kills.
 _OTHERS = (Failpoint.HISTORY_MADE, Failpoint.VIEWS_REPLACED)

@@ -24,7 +24,6 @@ from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import MaintenanceReport, Policy, maintain
 from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.apart import CONTEXT, apart
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -32,6 +31,7 @@ from ticdc_assets_tests.pipeline.faults.raced import Meeting
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay
 from ticdc_assets_tests.pipeline.maintenance.maintained import LATER
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.scenarios.readings import views_that_differ
 from ticdc_assets_tests.services.object_store import S3Store
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.config.config_file import loaded
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 
 HANDLE_KEYS = {"kafka-config": {"large-message-handle": {"large-message-handle-option": "handle-key-only"}}}
 SELECTORS = {"column-selectors": [{"matcher": ["s.*"], "columns": ["id"]}]}

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.fixtures import Workload, of_full_set, workloads
 from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.ddl_feeds import FedLake
 from ticdc_assets_tests.pipeline.gaps import Log, as_read, as_sent, expected
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 
 DATED = [w for w in workloads("avro") if "enable-tidb-extension=true" in w.variant["sink_uri"]]
 TELLERS = ("open", "simple-avro", "canal-json-tidb", "debezium-tidb", "storage-csv", "storage-canal-json-tidb")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.conditions import gaps_of
 from ticdc_assets.pipeline.stream.decode import worker as message_decode
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.sources.upstream import rows as upstream
@@ -22,6 +21,7 @@ from ticdc_assets_tests.fixtures import Workload, of_full_set, read_jsonl, workl
 from ticdc_assets_tests.pipeline.changelog.compared import difference
 from ticdc_assets_tests.pipeline.gaps import Log, as_sent, expected
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
+from ticdc_assets_tests.pipeline.stream.conditions import gaps_of
 from ticdc_assets_tests.pipeline.upstreams import is_cut
 from ticdc_assets_tests.protocols.happened import Change, parse_create, tables
 from ticdc_assets_tests.sources.upstream.tidb_server import HANG, Fault, Snapshots, TidbServer

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from ticdc_assets.config import Changefeed
 from ticdc_assets.config.sink import LargeMessageOption, Protocol
-from ticdc_assets.protocols.limitations import Condition, Limitation, gaps
 from ticdc_assets.protocols.values.text import time_zone
+from ticdc_assets_tests.protocols.limitations import Condition, Limitation, gaps
 
 
 def gaps_of(changefeed: Changefeed) -> tuple[Limitation, ...]:
