@@ -66,7 +66,7 @@ class _Sources:
         """The sources of all parts of a statement."""
         olds = Counter(fold_name(*old) for _, (old, _) in parts)
         news = {fold_name(*new) for _, (_, new) in parts}
-        exist = {name for name in {*olds, *news} if name in state.live or _described(state, name)}
+        exist = {name for name in {*olds, *news} if name in state.live or state.described(name)}
         renamed = frozenset(old for old, count in olds.items() if count == 1 and (old in exist or old in news))
         lost = sorted(name for name in exist if name not in renamed and (name in news or olds[name] > 1))
         sources = cls(state, renamed, tuple(lost), tuple(p for p in parts if fold_name(*p[1][0]) not in renamed))
@@ -106,7 +106,3 @@ class _Sources:
 
 
 _LOST = "a storage sink overwrites schema files of a RENAME of several tables in which a name is used twice"
-
-
-def _described(state: FoldState, name: SourceName) -> bool:
-    return name in state.known.tables and not state.was_used(name)

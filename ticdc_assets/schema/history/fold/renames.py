@@ -100,7 +100,7 @@ def _rename_all(state: FoldState, renames: list[Rename]) -> None:
         if builder is None and _is_known_by_its_new_name(state, event, old, new):
             continue
         if builder is None:
-            builder = state.add_before(event, old) or add_described(state, old)
+            builder = state.add_before(event, old) or add_described(state, old, event.after)
         if is_renamed(new, waiting) and fold_name(*new) in state.live:
             moved.add(fold_name(*new))  # names are swapped: the table that has this name is renamed later
         else:

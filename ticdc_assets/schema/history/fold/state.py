@@ -101,6 +101,11 @@ class FoldState:
                 marks.append("schema_files describe other columns")
         return table, [*marks, *unknowns(table, self.known.key_of(*name) is not None)]
 
+    def described(self, name: SourceName) -> TableSchema | None:
+        """The table of `schema_files` that has this name, if no table of the stream has or had it."""
+        known = self.known.tables.get(fold_name(*name))
+        return None if known is None or self.was_used(name) else replace(known, schema=name[0], name=name[1])
+
     # -- names ----------------------------------------------------------------------------------------------------
 
     def was_used(self, name: SourceName) -> bool:

@@ -14,8 +14,9 @@ from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaSt
 from ticdc_assets.schema.evolution.exchange import pair_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
-from ticdc_assets.schema.history.schema_compare import as_made
+from ticdc_assets.schema.history.schema_compare import as_made, same_columns
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
+from ticdc_assets.schema.model import TableSchema
 
 
 def fold_statement(state: FoldState, event: DdlEvent, statement: ddl.Statement) -> None:
@@ -48,7 +49,7 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
     """Fold a statement on the table that the event names; it is pending where no table has the name yet."""
     builder = state.live.get(fold_name(event.schema, event.table))
     if builder is None:
-        builder = state.add_before(event, (event.schema, event.table))
+        builder = state.add_before(event, (event.schema, event.table)) or _add_described_before(state, event, statement)
     if builder is None:
         if event.after is not None:
             state.add_first_seen(event, event.after)
@@ -67,15 +68,35 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
     state.check(builder, event)
 
 
-def add_described(state: FoldState, name: SourceName) -> SourceTableBuilder | None:
-    """Add a table that the stream names only in its rename, from `schema_files` of its old name. Pending statements are
-    applied to it first."""
-    known = state.known.tables.get(fold_name(*name))
-    if known is None or state.was_used(name):
+def add_described(state: FoldState, name: SourceName, sent: TableSchema | None = None) -> SourceTableBuilder | None:
+    """Add a table that the stream names only as the other table of a statement, from `schema_files` of that name; None
+    where these have other columns than those that the stream sends. Pending statements are applied to it first."""
+    known = state.described(name)
+    if known is None or (sent is not None and not same_columns(known, sent, ordered=False)):
         return None
-    state.add(name, shape_of(replace(known, schema=name[0], name=name[1])), 0, 0)
+    state.add(name, shape_of(known), 0, 0)
     for event, statement in state.pending.take_changes(name):
         fold_alter(state, event, statement)
+    return state.live[fold_name(*name)]
+
+
+def _add_described_before(
+    state: FoldState, event: DdlEvent, statement: ddl.TruncateTable | ddl.AlterTable
+) -> SourceTableBuilder | None:
+    """Add a table that the stream shows for the first time after a statement, from `schema_files` that describe it
+    before; None where the statement does not lead from there to the columns that the stream sends."""
+    name = (event.schema, event.table)
+    known = state.described(name)
+    if known is None or event.after is None:
+        return None
+    try:
+        after = alter_all(shape_of(known), statement).shape.table
+    except SchemaError:
+        return None  # the user described the table after the statement
+    if after.columns == known.columns or not same_columns(after, event.after, event.hints.after_is_ordered):
+        return None
+    table, marks = state.completed(name, known)
+    state.add(name, shape_of(table), event.commit_ts, 0, marks)
     return state.live[fold_name(*name)]
 
 
@@ -113,6 +134,9 @@ def _shape_of_create(
         why = "the stream does not show which one" if len(models) > 1 else "which has stopped"
         state.stop_subject(event, f"CREATE TABLE LIKE {listed(model.name for model in models)}: {why}")
         return None
+    described = state.described(like)
+    if described is not None and event.after is not None and same_columns(described, event.after, ordered=False):
+        return shape_of(replace(described, schema=name[0], name=name[1]))
     if event.after is None:
         state.stop_subject(event, "CREATE TABLE LIKE a table that the stream does not know")
         return None
@@ -134,6 +158,9 @@ def _recover(state: FoldState, event: DdlEvent, statement: ddl.RecoverTable) -> 
 def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> None:
     """EXCHANGE PARTITION moves rows between two tables, and the stream does not send them. Both tables get the effect
     where it is known which rows move; else both stop."""
+    for name in exchanged_names(event, statement):
+        if fold_name(*name) not in state.live:
+            add_described(state, name)
     try:
         pair = pair_of(state.live, event, statement)
     except SchemaError as error:
