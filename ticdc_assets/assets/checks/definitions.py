@@ -18,12 +18,15 @@ from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.table_status import Reported
+from ticdc_assets.errors import SetBackError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import pending_work
+from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.foreign_writes import ForeignWrite, foreign_writes
 
 GOES_ON: Final = "goes_on"
@@ -187,16 +190,20 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
-    if record.has(NoteCode.SET_BACK):
-        return verdicts.rows_equal(None, FoldCount(None, "the changelog was set back"))
     count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
     job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
     verdict = verdicts.rows_equal(record.rows, count, job)
-    foreign = foreign_writes(changelog)
-    if foreign and not verdict.passed:
+    if verdict.passed:
+        return verdict
+    newest, foreign = run.lake.control.newest(), foreign_writes(changelog)
+    try:
+        require_whole(run.lake, record, newest.recorded_at if newest else now(), changelog)
+    except SetBackError as error:
+        return replace(verdict, sentence=str(error))
+    if foreign:
         advice = verdicts.changelog_advice(".".join(table.name), foreign, run.lake.by_arrival)
         return replace(verdict, sentence=f"The mirror has other rows than its changelog. {advice}")
-    if verdict.passed or record.rows is None or record.has(NoteCode.MIRROR) or not _is_behind(run, table):
+    if record.rows is None or record.has(NoteCode.MIRROR) or not _is_behind(run, table):
         return verdict
     return verdicts.not_merged_yet(record.rows, count)
 

@@ -19,15 +19,18 @@ from ticdc_assets.changes.differences import (
     TsoRange,
     counts,
 )
-from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.errors import ConfigError, NotYetError, SetBackError
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.changes import ChangelogRange
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, statements_between, version_after
+from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.tables.catalog import load_or_none
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SourceTable
@@ -95,7 +98,7 @@ def table_differences(
         if i in recorded and lake.asks_for(source_table) and _exists(source_table, after, until)
     ]
     for table in sorted(_chosen(where, found, chosen), key=lambda table: table.name):
-        yield _compared(lake, table, recorded[table.source_table.id], after, until, on_rows)
+        yield _compared(lake, table, recorded[table.source_table.id], record.recorded_at, after, until, on_rows)
 
 
 def _exists(source_table: SourceTable, after: int, until: int) -> bool:
@@ -113,7 +116,13 @@ def _chosen(where: str, found: list[TableDifference], chosen: Sequence[str]) -> 
 
 
 def _compared(
-    lake: Lake, table: TableDifference, record: TableRecord, after: int, until: int, on_rows: OnRows | None
+    lake: Lake,
+    table: TableDifference,
+    record: TableRecord,
+    recorded_at: datetime,
+    after: int,
+    until: int,
+    on_rows: OnRows | None,
 ) -> TableDifference:
     source_table = table.source_table
     dropped_ts = source_table.dropped_ts
@@ -127,6 +136,10 @@ def _compared(
     changelog = load_or_none(lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None:
         return replace(table, added=0, changed=0, removed=0)
+    try:
+        require_whole(lake, record, recorded_at, changelog)
+    except SetBackError as error:
+        return replace(table, reason=str(error))
     is_upsert = str(lake.changefeed.sink.protocol) == "open-protocol" and not lake.changefeed.sink.open.output_old_value
     emptied = tuple(v.from_ts for v in versions_between(source_table, after, until) if empties(v))
     is_over = dropped_ts is not None and dropped_ts <= until

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from ticdc_assets.commands.process.pending import is_needed
 from ticdc_assets.errors import SetBackError
 from ticdc_assets.notes import NoteCode
+from ticdc_assets.pipeline.history.differences import table_differences
 from ticdc_assets.pipeline.maintenance import Policy, maintain
 from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
 from ticdc_assets.spark import session
@@ -169,6 +170,46 @@ def test_a_quarantine_that_cannot_be_restored_is_given_up_by_dropping_it(made: S
     feed.run()
 
     assert feed.found() == feed.expected()
+
+
+def test_a_comparison_of_two_tsos_leaves_out_a_changelog_that_was_set_back(feed: Feed):
+    register_older(feed, feed.older)  # type: ignore[attr-defined]
+
+    found = {table.name: table for table in table_differences(feed.lake.lake, 1000, 2000, ())}
+
+    assert "it was set back" in found["s", "t"].reason
+    assert (found["s", "u"].reason, found["s", "u"].added) == ("", 1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["mirror", "history_table"])
+@pytest.mark.parametrize("is_registered", [True, False], ids=["registered", "rolled back"])
+def test_a_mirror_or_history_that_was_set_back_is_brought_up_with_the_late_rows_that_it_had(
+    made: Sink, kind: str, is_registered: bool
+):
+    feed = made.feed(made.folder.parent / "lake", history=["s.*"])
+    feed.lake.run()
+    name = tuple(getattr(feed.record(T), kind))
+    catalog = feed.lake.lake.catalog
+    older = catalog.load_table(name)
+    made.file(T, 3, [made.insert(T, 115, 9, "late"), made.insert(T, 1100, 4, "four")])
+    made.bucket.checkpoint(2000)
+    feed.lake.run()
+    assert (9, "late") in shown(feed, T)
+    if is_registered:
+        registered(feed, older.metadata_location, *name)
+    else:
+        procedure = f"{feed.lake.catalog_name}.system.set_current_snapshot"
+        quoted = ".".join(f"`{part}`" for part in name)
+        session(feed.lake.config).sql(f"CALL {procedure}('{quoted}', {older.metadata.current_snapshot_id})")
+    later(made, feed)
+
+    feed.lake.run()
+
+    assert (feed.state(T), feed.note(T)) == ("live", "")
+    assert shown(feed, T) == [(1, "one"), (2, "two"), (3, "three"), (4, "four"), (5, "five"), (9, "late")]
+    ids = catalog.load_table(tuple(feed.record(T).history_table or ())).scan().to_arrow().column("id").to_pylist()
+    assert sorted(ids) == [1, 2, 3, 4, 5, 9]
 
 
 def test_maintenance_leaves_a_changelog_alone_that_was_set_back(feed: Feed):
