@@ -113,6 +113,30 @@ def test_a_changelog_that_was_set_back_is_held_and_goes_on_once_it_is_restored(
     assert feed.found() == feed.expected()
 
 
+@pytest.mark.parametrize("way", [register_older, roll_back])
+def test_without_commit_ts_no_file_is_passed_while_a_changelog_is_set_back(
+    tmp_path: Path, way: Callable[[Feed, Table], Restore]
+):
+    made = sink(tmp_path, commit_ts=False)
+    feed = made.feed(tmp_path / "lake")
+    feed.run()
+    older = changelogs(feed)[T]
+    more(made)
+    feed.run()
+    restore = way(feed, older)
+    later(made, feed)
+
+    feed.run()
+    feed.run()
+
+    assert [note.code for note in feed.record(T).notes] == [NoteCode.SET_BACK]
+    assert "read the source in a changefeed of another name" in feed.note(T)
+    assert feed.found(U) == feed.expected(U)
+    restore()
+    feed.run()
+    assert feed.found() == feed.expected()
+
+
 @pytest.mark.spark
 def test_a_changelog_that_was_set_back_is_noticed_without_new_input_and_when_it_is_restored(feed: Feed):
     restore = register_older(feed, feed.older)  # type: ignore[attr-defined]
