@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.assets.known_tables import asset_names
@@ -25,21 +25,23 @@ CLOCKS_APART_MAX: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """One source table to report: the name of its assets, and its newest record."""
+    """One source table to report: the name of its assets, and its newest record with the time of it."""
 
     name: SourceName
     source_table: SourceTable
     record: TableRecord
+    recorded_at: datetime
 
 
 def reported(history: History, record: WatermarkRecord | None) -> dict[SourceName, Reported]:
     """Every source table in the record, by folded asset name."""
-    names = asset_names(history)
-    records = {table.source_table: table for table in record.tables} if record else {}
+    if record is None:
+        return {}
+    names, records = asset_names(history), {table.source_table: table for table in record.tables}
+    found = [table for table in history.source_tables if table.id in records]
     return {
-        fold_name(*names[source_table.id]): Reported(names[source_table.id], source_table, records[source_table.id])
-        for source_table in history.source_tables
-        if source_table.id in records
+        fold_name(*names[table.id]): Reported(names[table.id], table, records[table.id], record.recorded_at)
+        for table in found
     }
 
 

@@ -4,11 +4,12 @@ The blocking checks of a table are one step, so a failed check blocks only the a
 """
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 import dagster as dg
+from pyiceberg.table import Table
 
 from ticdc_assets.assets.checks import results as verdicts
 from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
@@ -26,8 +27,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import TableRecord
-from ticdc_assets.tables.control.tables import now
-from ticdc_assets.tables.foreign_writes import ForeignWrite, foreign_writes
+from ticdc_assets.tables.foreign_writes import foreign_writes
 
 GOES_ON: Final = "goes_on"
 NOTHING_QUARANTINED: Final = "nothing_quarantined"
@@ -180,7 +180,7 @@ def _judges(
         GOES_ON: lambda: verdicts.goes_on(table.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
         KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock(), _limits(run)),
-        WRITTEN_BY_RUNS: lambda: _written_by_runs(run, table.record),
+        WRITTEN_BY_RUNS: lambda: _written_by_runs(run, table),
         ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
     }
 
@@ -190,16 +190,17 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     changelog = load_or_none(run.lake.catalog, tuple(record.changelog)) if record.changelog else None
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
+    if record.has(NoteCode.SET_BACK):
+        return verdicts.rows_equal(None, FoldCount(None, "the changelog was set back, as `goes_on` says"))
     count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
     job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
     verdict = verdicts.rows_equal(record.rows, count, job)
     if verdict.passed:
         return verdict
-    newest, foreign = run.lake.control.newest(), foreign_writes(changelog)
-    try:
-        require_whole(run.lake, record, newest.recorded_at if newest else now(), changelog)
-    except SetBackError as error:
-        return replace(verdict, sentence=str(error))
+    set_back = _set_back(run, table, changelog)
+    if set_back:
+        return replace(verdict, sentence=set_back)
+    foreign = foreign_writes(changelog)
     if foreign:
         advice = verdicts.changelog_advice(".".join(table.name), foreign, run.lake.by_arrival)
         return replace(verdict, sentence=f"The mirror has other rows than its changelog. {advice}")
@@ -208,14 +209,28 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     return verdicts.not_merged_yet(record.rows, count)
 
 
-def _written_by_runs(run: ChangefeedRun, record: TableRecord) -> Verdict:
-    def found(name: list[str] | None) -> Sequence[ForeignWrite]:
-        table = load_or_none(run.lake.catalog, tuple(name)) if name else None
-        return foreign_writes(table) if table is not None else ()
+def _set_back(run: ChangefeedRun, table: Reported, changelog: Table) -> str:
+    """What to do where the changelog was set back; empty where it was not, or where `goes_on` says it."""
+    if table.record.has(NoteCode.SET_BACK):
+        return ""
+    try:
+        require_whole(run.lake, table.record, table.recorded_at, changelog)
+    except SetBackError as error:
+        return str(error)
+    return ""
 
-    others = {"the mirror": found(record.mirror), "the history": found(record.history_table)}
-    name = f"{record.schema}.{record.table}"
-    return verdicts.written_by_runs_alone(name, found(record.changelog), others, run.lake.by_arrival)
+
+def _written_by_runs(run: ChangefeedRun, table: Reported) -> Verdict:
+    record = table.record
+    named = {"mirror": record.mirror, "history": record.history_table, "changelog": record.changelog}
+    loaded = {kind: load_or_none(run.lake.catalog, tuple(name)) for kind, name in named.items() if name}
+    changelog = loaded.pop("changelog", None)
+    set_back = _set_back(run, table, changelog) if changelog is not None else ""
+    if set_back:
+        return Verdict(False, set_back)
+    others = {f"the {kind}": foreign_writes(found) for kind, found in loaded.items() if found is not None}
+    found = foreign_writes(changelog) if changelog is not None else ()
+    return verdicts.written_by_runs_alone(f"{record.schema}.{record.table}", found, others, run.lake.by_arrival)
 
 
 def _is_behind(run: ChangefeedRun, table: Reported) -> bool:

@@ -385,6 +385,44 @@ def test_a_mirror_with_other_rows_than_its_changelog_is_red_and_stays_red(
         assert found[("shop/mirror/shop/good", "rows_equal_the_changelog")].passed
 
 
+def test_a_row_that_somebody_repeats_in_a_changelog_is_red_and_no_rebuild_from_it_is_advised(tmp_path: Path):
+    feed, instance = two_tables(tmp_path), dg.DagsterInstance.ephemeral()
+    feed.run(instance)
+    table = feed.lake.catalog.load_table(tuple(feed.records()["shop.bad"].changelog or ()))
+    before, [file] = table.metadata.current_snapshot_id, [task.file for task in table.scan().plan_files()]
+    with table.transaction() as tx, tx.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+    found = checks(feed.run(instance))
+
+    red = found[("shop/mirror/shop/bad", "written_by_runs_alone")]
+    assert not red.passed
+    assert f"set the changelog back to snapshot {before}, the one before; `ticdc-assets rebuild" in red.description
+    assert "do not rebuild the mirror from it" in red.description
+    assert found[("shop/mirror/shop/good", "written_by_runs_alone")].passed
+
+
+def test_a_changelog_that_was_set_back_is_red_before_and_after_a_run_has_held_it(tmp_path: Path):
+    feed, instance = two_tables(tmp_path), dg.DagsterInstance.ephemeral()
+    feed.run(instance)
+    name = tuple(feed.records()["shop.bad"].changelog or ())
+    older = feed.lake.catalog.load_table(name).metadata_location
+    feed.rows("shop", "bad", ("I", 77, "later", 8)).checkpoint(9).run(instance)
+    feed.lake.catalog.drop_table(name)
+    feed.lake.catalog.register_table(name, older)
+
+    found = checks(feed.run(instance))
+
+    assert not found[("shop/mirror/shop/bad", "written_by_runs_alone")].passed
+    assert (
+        "rebuild --table shop.bad --from source" in found[("shop/mirror/shop/bad", "written_by_runs_alone")].description
+    )
+    feed.rows("shop", "bad", ("I", 78, "later", 10)).checkpoint(11)
+    held = checks(feed.run(instance))[("shop/mirror/shop/bad", "goes_on")]
+    assert not held.passed
+    assert "it was set back" in held.description
+
+
 def test_snapshots_that_were_counted_before_are_not_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from ticdc_assets.assets.checks import definitions as module
 
