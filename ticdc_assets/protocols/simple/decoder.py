@@ -22,7 +22,7 @@ from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, Waterma
 from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
 from ticdc_assets.protocols.formats.negative_zero import json_row
 from ticdc_assets.protocols.simple.avro import message as simple_avro
-from ticdc_assets.protocols.simple.table_schema import table_schema
+from ticdc_assets.protocols.simple.table_schema import is_view, table_name, table_schema
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
@@ -145,6 +145,8 @@ def _schema(fields: Mapping[str, Any], commit_ts: int, query: str, where: str) -
     after, before = _object(fields, "tableSchema", where), _object(fields, "preTableSchema", where)
     if after is None and not query:
         raise _bad(where, "a bootstrap with a tableSchema", "none")
+    if any(is_view(schema) for schema in (after, before) if schema is not None):
+        return DdlEvent(commit_ts, *table_name(after or before or {}, where), query, where=where)
     new = None if after is None else table_schema(after, where)
     old = None if before is None else table_schema(before, where)
     named = new or old

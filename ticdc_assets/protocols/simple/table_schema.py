@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
+from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableName, TableSchema, is_hidden
 from ticdc_assets.schema.mysql_types import has_possible_size
 
 PRIMARY: Final = "PRIMARY"
+_UNSPECIFIED: Final = "unspecified"
 
 _ADVICE: Final = "Check that the topic is written by TiCDC with protocol=simple; the message stays quarantined."
 _DISPLAY_WIDTHS: Final = {
@@ -42,9 +43,20 @@ def table_schema(declared: Mapping[str, Any], where: str) -> TableSchema:
     """The schema in a tableSchema or preTableSchema object. Raises an error if the object is malformed."""
     columns = tuple(_column(one, where) for one in _list(declared, "columns", where) if not _is_hidden(one))
     indexes = tuple(_index(one, where) for one in _list(declared, "indexes", where))
+    return without_made_up_key(TableSchema(*table_name(declared, where), columns, indexes))
+
+
+def table_name(declared: Mapping[str, Any], where: str) -> TableName:
+    """Database and name in a tableSchema object. Raises an error if the object is malformed."""
     # The member is "schema" in JSON and "database" in Avro.
-    schema = _text(declared, "schema" if "schema" in declared else "database", where)
-    return without_made_up_key(TableSchema(schema, _text(declared, "table", where), columns, indexes))
+    return _text(declared, "schema" if "schema" in declared else "database", where), _text(declared, "table", where)
+
+
+def is_view(declared: Mapping[str, Any]) -> bool:
+    """Whether a tableSchema object is that of a view, whose columns have no types."""
+    columns = declared.get("columns")
+    types = [one.get("dataType") if isinstance(one, dict) else None for one in columns or ()] if columns else []
+    return bool(types) and all(isinstance(one, dict) and one.get("mysqlType") == _UNSPECIFIED for one in types)
 
 
 def without_made_up_key(table: TableSchema) -> TableSchema:

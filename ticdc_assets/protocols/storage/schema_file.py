@@ -24,6 +24,7 @@ from ticdc_assets.schema.mysql_types import has_possible_size
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
 OLD_SCHEMA_PATH: Final = re.compile(r"\A(.+)/([1-9][0-9]{0,19})/schema\.json\Z")
 DROP_TABLE: Final = 4
+_OF_VIEWS: Final = ("21", "24")  # CREATE VIEW and DROP VIEW
 _TSO_END: Final = 1 << 63
 
 _INTEGERS: Final = {Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.BIGINT}
@@ -46,7 +47,8 @@ class SchemaFile:
     """The content of one schema file.
 
     `table` is "" for statements on a database. `query` is "" if the file is not the result of a statement. `type` is
-    TiDB's action number. `columns` is empty if the file has none. `key` has the primary key in table order.
+    TiDB's action number. `columns` is empty if the file has none, or is of a view. `key` has the primary key in table
+    order.
     """
 
     schema: str
@@ -64,8 +66,13 @@ class SchemaFile:
         """Whether the statement drops the table; the file still lists its columns."""
         return self.type == DROP_TABLE
 
+    @property
+    def is_of_view(self) -> bool:
+        """Whether the statement makes or drops a view, which has no rows."""
+        return bool(self.table) and not self.columns
+
     def table_schema(self) -> TableSchema | None:
-        """The table's schema after the statement; None for a statement on a database."""
+        """The table's schema after the statement; None for a statement on a database or a view."""
         if not self.columns:
             return None
         primary = Index("PRIMARY", self.key, unique=True, primary=True)
@@ -97,7 +104,8 @@ def parse_schema_file(data: bytes, path: str) -> SchemaFile:
     total = document.get("TableColumnsTotal", len(columns or ()))
     if _integer(total, path, "TableColumnsTotal") != len(columns or ()):
         raise _broken(path, f"{total} columns, as in TableColumnsTotal", f"{len(columns or ())} in TableColumns")
-    visible = [column for column in columns or () if not is_hidden(str(column.get("ColumnName")))]
+    of_view = _is_of_view(document, columns or [])
+    visible = [c for c in columns or () if not of_view and not is_hidden(str(c.get("ColumnName")))]
     parsed = tuple(_column(column, path) for column in visible)
     return SchemaFile(
         schema=schema,
@@ -212,6 +220,12 @@ def _column_objects(document: Mapping[str, Any], path: str) -> list[dict[str, An
     if columns is not None and not (isinstance(columns, list) and all(isinstance(c, dict) for c in columns)):
         raise _broken(path, "a list of objects in TableColumns", type(columns).__name__)
     return columns
+
+
+def _is_of_view(document: Mapping[str, Any], columns: list[dict[str, Any]]) -> bool:
+    """Whether the file is of a view, whose columns have no types."""
+    types = {str(column.get("ColumnType")).upper() for column in columns}
+    return str(document.get("Type")) in _OF_VIEWS or types == {"UNSPECIFIED"}
 
 
 def _column(raw: Mapping[str, Any], path: str) -> Column:

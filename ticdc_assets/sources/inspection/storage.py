@@ -91,7 +91,7 @@ def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tupl
     for file in files:
         found.events.statements += bool(file.query)
         found.events.schemas += not file.query
-        if file.table:
+        if file.table and not file.is_of_view:
             table = found.table(file.schema, file.table)
             table.statements += bool(file.query)
             table.schemas += not file.query

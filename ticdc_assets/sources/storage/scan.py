@@ -36,16 +36,26 @@ _ADVICE_TABLE_ID: Final = (
     "Set use-table-id-as-path in the changefeed's configuration here, if it is set there: `ticdc-assets inspect` on "
     "the bucket shows it."
 )
+_ADVICE_METADATA: Final = (
+    'A file system cannot hold both: leave the database out of the changefeed in TiCDC (rules "!metadata.*"), and send '
+    "it through an object store or Kafka."
+)
 _HELD: Final = (NotYetError, SchemaError, HeldError, OutsideError)
 
 
 def read_checkpoint(root: Root) -> int | None:
-    """The TSO up to which the bucket is complete; None if TiCDC has not written one yet."""
+    """The TSO up to which the bucket is complete; None if TiCDC has not written one yet. Raises SourceError also where
+    a database has the name of TiCDC's file, and the store cannot hold both."""
+    where = root.where(METADATA)
     try:
         content = root.read_bytes(METADATA, METADATA_BYTES_MAX)
     except NotYetError:
         return None
-    where = root.where(METADATA)
+    except SourceError as error:
+        if any(entry.name == METADATA and entry.is_dir for entry in listing(root, "")):
+            found = "the folder of a database named metadata"
+            raise SourceError(where, "TiCDC's file with its checkpoint", found, _ADVICE_METADATA) from error
+        raise
     try:
         checkpoint = json.loads(content)["checkpoint-ts"]
     except (ValueError, RecursionError):
@@ -261,7 +271,8 @@ def _newest_names(root: Root, folder: Folder) -> tuple[str, str] | None:
             file = parse_schema_file(root.read_bytes(path, SCHEMA_BYTES_MAX), path)
         except (NotYetError, SchemaError):
             continue
-        return file.schema, file.table
+        if not file.is_of_view:
+            return file.schema, file.table
     return None
 
 

@@ -122,3 +122,24 @@ def test_hidden_columns_of_indexes_over_expressions_are_named_by_their_index_alo
 
     assert [c.name for c in schema.columns] == ["id"]
     assert [(i.name, i.columns) for i in schema.indexes] == [("ix", ("_V$_ix_0",))]
+
+
+VIEW = {**TABLE, "columns": [{**column("unspecified"), "name": name} for name in ("id", "v")], "indexes": None}
+
+
+@pytest.mark.parametrize(
+    "schemas",
+    [{"tableSchema": VIEW}, {"preTableSchema": VIEW}, {"tableSchema": VIEW, "preTableSchema": VIEW}],
+    ids=list,
+)
+@pytest.mark.parametrize("query", ["CREATE OR REPLACE VIEW `t` AS SELECT 1", "DROP VIEW `shop`.`t`"])
+def test_a_statement_on_a_view_has_no_columns(query: str, schemas: dict[str, Any]):
+    event = of({"version": 1, "type": "QUERY", "sql": query, "commitTs": 7, "buildTs": 1, **schemas})
+
+    assert (event.schema, event.table, event.query, event.commit_ts) == ("shop", "t", query, 7)
+    assert (event.after, event.before) == (None, None)
+
+
+def test_a_table_with_one_column_of_an_unknown_type_is_refused():
+    with pytest.raises(DecodeError):
+        schema_of(COLUMN_ID, column("unspecified"))

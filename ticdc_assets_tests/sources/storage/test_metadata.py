@@ -42,6 +42,14 @@ def test_metadata_of_something_else_is_refused(bucket: Bucket, content: bytes) -
         read_checkpoint(bucket.root)
 
 
+def test_a_database_of_the_name_of_the_checkpoints_file_is_named(bucket: Bucket) -> None:
+    bucket.remove("metadata")
+    bucket.schema("metadata", "t1", 100)
+
+    with pytest.raises(SourceError, match="database named metadata"):
+        read_checkpoint(bucket.root)
+
+
 def test_versions_above_the_checkpoint_wait_with_their_rows(bucket: Bucket) -> None:
     later = bucket.schema("shop", "t1", 1001)
     bucket.files(f"{T1}/1001", 1)

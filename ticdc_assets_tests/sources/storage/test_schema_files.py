@@ -239,6 +239,37 @@ def test_a_version_is_a_tso() -> None:
         parse_schema_file(schema_document("shop", "t", 100, [ID]), "shop/t/101/schema.json")
 
 
+VIEW = [{"ColumnName": "id", "ColumnType": "UNSPECIFIED"}, {"ColumnName": "V", "ColumnType": "UNSPECIFIED"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "type_"),
+    [
+        ("CREATE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `t` AS SELECT 1", 21),
+        ("CREATE OR REPLACE VIEW `t` AS SELECT 1", 21),
+        ("ALTER VIEW `t` AS SELECT 1", 0),
+        ("DROP VIEW `shop`.`t`", 24),
+    ],
+)
+def test_a_statement_on_a_view_has_no_columns(query: str, type_: int) -> None:
+    file = parse_schema_file(schema_document("shop", "t", 100, VIEW, query, type_), PATH)
+
+    assert file.is_of_view
+    assert file.to_ddl_event().after is None
+    assert file.to_ddl_event().query == query
+
+
+def test_a_view_with_typed_columns_is_a_view_all_the_same() -> None:
+    assert parse_schema_file(
+        schema_document("shop", "t", 100, [ID], "CREATE VIEW `t` AS SELECT 1", 21), PATH
+    ).is_of_view
+
+
+def test_a_table_with_one_column_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(SchemaError):
+        parse_schema_file(schema_document("shop", "t", 100, [ID, VIEW[0]]), PATH)
+
+
 def test_only_the_statement_that_drops_a_table_does() -> None:
     dropping = [
         parse_schema_file(schema_document("shop", "t", 100, [ID], "DROP TABLE t", type_), PATH).drops_table

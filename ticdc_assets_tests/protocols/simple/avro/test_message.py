@@ -79,6 +79,18 @@ def test_every_cut_of_an_avro_message_is_refused():
             of(body[:end])
 
 
+def test_a_statement_on_a_view_has_no_columns_in_avro_either():
+    untyped = {"mysqlType": "unspecified", "charset": "", "collate": "", "length": 0}
+    columns = [{"name": "id", "dataType": untyped, "nullable": True, "default": None}]
+    view = {"database": "shop", "table": "v", "tableID": 7, "version": TS - 4, "columns": columns, "indexes": []}
+    sql = "CREATE VIEW `v` AS SELECT 1"
+    ddl = {"version": 1, "type": "QUERY", "sql": sql, "commitTs": TS, "buildTs": 1, "tableSchema": view}
+
+    event = of(avro("DDL", "DDL", ddl))
+
+    assert (event.schema, event.table, event.query, event.after) == ("shop", "v", sql, None)
+
+
 SAMPLES = [
     json.dumps(ROW).encode(),
     json.dumps({"version": 1, "type": "BOOTSTRAP", "tableSchema": TABLE}).encode(),
