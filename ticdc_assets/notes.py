@@ -20,6 +20,8 @@ class NoteCode(StrEnum):
     NO_STATEMENTS = "no_statements"
     STATEMENT = "statement"
     LATE_STATEMENT = "late_statement"
+    SETTINGS = "settings"
+    KEYS = "keys"
     REPLACED = "replaced"
     PASSED_UNREAD = "passed_unread"
     NOT_LOADED = "not_loaded"
@@ -37,12 +39,17 @@ class NoteCode(StrEnum):
 WARNINGS: Final = frozenset({NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS})
 """The codes of notes that hold no table."""
 
+UNFIT_CHANGELOGS: Final = frozenset({NoteCode.LATE_STATEMENT, NoteCode.SETTINGS, NoteCode.KEYS})
+"""The codes of tables whose changelogs have to be read again, or wait for the config, as their mirrors do."""
+
 LAKE_FAULTS: Final = frozenset({NoteCode.SET_BACK, NoteCode.MIRROR})
 """The codes of faults that a look at the lake's tables finds, and finds gone."""
 
 _TITLES: Final[Mapping[str, str]] = {
     NoteCode.MESSAGES: "messages: ",
     NoteCode.LATE_STATEMENT: "written without a statement: ",
+    NoteCode.SETTINGS: "settings: ",
+    NoteCode.KEYS: "keys: ",
     NoteCode.REPLACED: "replaced: ",
     NoteCode.PASSED_UNREAD: "passed unread: ",
     NoteCode.MIRROR: "its mirror: ",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
-from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
+from ticdc_assets.pipeline.changed_settings import settings_holds
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
@@ -47,20 +48,21 @@ class LateStatements:
 def late_statements(
     lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
 ) -> LateStatements:
-    """The effect of late statements on the recorded tables: which are read again, and which are held.
+    """The effect of late statements and of changed settings: which tables are read again, and which are held.
 
     Args:
         history: the history with all statements that are known now.
         record: the newest record; without one, no table was written.
     """
+    held = settings_holds(lake, history, record, commit_ranges)
     if record is None or not has_comparable_times(lake):
-        return LateStatements()
-    again, held, alike = set(), {}, folded_alike(history.source_tables)
+        return LateStatements(held=held)
+    again, alike = set(), folded_alike(history.source_tables)
     known, places = history.by_id(), lake.table_locations(history)
     names = {name for table in record.tables if is_replaced(table, known) for name in _names_of(lake, table)}
     for table in record.tables:
         commit_range = commit_ranges.get(table.source_table)
-        if commit_range is None or table.changelog is None:
+        if commit_range is None or table.changelog is None or table.source_table in held:
             continue
         now = WrittenHistory.of(commit_range.source_table, alike)
         if table.history == now.digest:
@@ -166,13 +168,14 @@ def without_dropped(held: Mapping[str, Hold], commit_ranges: Mapping[str, Commit
 
 
 def is_unrecorded(record: WatermarkRecord | None, history: History, commit_ranges: Mapping[str, CommitRange]) -> bool:
-    """Whether the newest record does not yet state the effect of late statements."""
+    """Whether the newest record does not yet state the effect of late statements and of changed settings."""
     known = history.by_id()
     for table in record.tables if record is not None else ():
         commit_range = commit_ranges.get(table.source_table)
         hold = commit_range.hold if commit_range is not None else None
-        is_late = hold is not None and hold.code is NoteCode.LATE_STATEMENT
-        if is_late and not table.has(NoteCode.LATE_STATEMENT):
+        if hold is not None and hold.code in UNFIT_CHANGELOGS and not table.has(hold.code):
+            return True
+        if commit_range is not None and hold is None and table.has(NoteCode.SETTINGS, NoteCode.KEYS):
             return True
         if is_replaced(table, known) and not table.has(NoteCode.REPLACED):
             return True

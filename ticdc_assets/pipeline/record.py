@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_history import written_history_of
+from ticdc_assets.tables.written_settings import SETTINGS
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -60,6 +61,7 @@ def table_record(
         history=_history_digest(table) if table is not None else old.history if old else None,
         history_table=old.history_table if old else None,
         history_snapshot_id=old.history_snapshot_id if old else None,
+        settings=table.properties.get(SETTINGS) if table is not None else old.settings if old else None,
     )
 
 

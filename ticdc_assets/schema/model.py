@@ -170,6 +170,12 @@ class TableSchema:
         return tuple(c.name for c in self.columns if fold(c.name) in wanted)
 
     @property
+    def own_key(self) -> tuple[str, ...]:
+        """The columns of the handle key, whatever the user configures; () without one."""
+        chosen = self._handle_index()
+        return chosen.columns if chosen else ()
+
+    @property
     def ordered_key(self) -> tuple[Column, ...]:
         """The key's columns in the order of their index; those that the user configures in table order."""
         index = None if self.named_key else self._handle_index()

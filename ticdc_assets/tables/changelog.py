@@ -42,6 +42,7 @@ from ticdc_assets.tables.progress import (
     stale,
 )
 from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
+from ticdc_assets.tables.written_settings import SETTINGS, KnownSettings
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -65,7 +66,7 @@ PROPERTIES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChangelogSpec:
-    """A changelog as it has to be: its owners, and at least these columns.
+    """A changelog as it has to be: its owners, at least these columns, and the settings of its next rows.
 
     location: None if the catalog chooses it.
     """
@@ -75,6 +76,7 @@ class ChangelogSpec:
     source_table_id: str
     columns: Sequence[LakeColumn]
     location: str | None
+    settings: KnownSettings
 
 
 def ensure(
@@ -87,7 +89,7 @@ def ensure(
 
     Args:
         recorded: the recorded snapshot, which the table must go on from; None before the first record.
-        known: the current history. A changelog whose rows do not fit it stays as it is.
+        known: the current history. A changelog whose rows do not fit it, or the settings, stays as it is.
 
     Raises:
         ConfigError: the name belongs to another table, or the recorded table is gone.
@@ -102,14 +104,14 @@ def ensure(
             if table is None:
                 noted = {HISTORY: known.now.to_json()} if known is not None else {}
                 owners = {SOURCE_TABLE: wanted.source_table_id, CHANGEFEED: wanted.changefeed}
-                properties = {**PROPERTIES, **owners, **noted}
+                properties = {**PROPERTIES, **owners, **noted, SETTINGS: wanted.settings.now.to_json()}
                 table = _create(catalog, identifier, properties, wanted.columns, wanted.location)
             _check_owner(table, wanted.changefeed, wanted.source_table_id)
             if recorded is not None:
                 recorded.require_in(table)
-            if known is not None and known.fit(table) is Fit.OTHER_ROWS:
+            if (known is not None and known.fit(table) is Fit.OTHER_ROWS) or wanted.settings.fault(table):
                 return table
-            return _widen(table, wanted.columns, known)
+            return _widen(table, wanted.columns, known, wanted.settings.noted(table))
         except (*NOT_KNOWN, TableAlreadyExistsError):
             if not tries_left:
                 raise
@@ -160,10 +162,12 @@ def _ids_by_name(schema: Schema, name: str) -> list[int]:
     ]
 
 
-def _widen(table: Table, columns: Sequence[LakeColumn], history: KnownHistory | None) -> Table:
-    """Rename, promote and add columns until the table fits, and set the history property for later rows, in one commit;
-    none where it fits already. A table without rows gets all columns again where their uids have changed."""
-    noted = history.noted(table) if history is not None else {}
+def _widen(
+    table: Table, columns: Sequence[LakeColumn], history: KnownHistory | None, settings: Mapping[str, str]
+) -> Table:
+    """Rename, promote and add columns until the table fits, and set the properties for later rows, in one commit; none
+    where it fits already. A table without rows gets all columns again where their uids have changed."""
+    noted = {**(history.noted(table) if history is not None else {}), **settings}
     is_renumbered = history is not None and history.has_renumbered_columns(table)
     known = {} if is_renumbered else field_ids_by_uid(table.properties)
     before_ids = {uid: list(ids) for uid, ids in known.items()}

@@ -13,6 +13,7 @@ import pytest
 
 from ticdc_assets.command_line import entry
 from ticdc_assets.config import load
+from ticdc_assets.config.key_changes import KEY_CHANGES, as_table
 from ticdc_assets_tests.config.config_file import refused, with_feed, written
 from ticdc_assets_tests.documentation.pages import REPOSITORY, Page, pages
 
@@ -105,6 +106,11 @@ def test_the_config_reference_lists_the_keys_of_a_changefeed_and_no_others(tmp_p
     error = str(refused(tmp_path, with_feed(qqqqqqqqqqq=1)))
     known = set(re.search(r"Known keys: ([\w, ]+)\.", error)[1].split(", "))
     assert set(CONFIG.table_keys("## A changefeed")) == known
+
+
+def test_the_config_reference_says_of_each_key_what_a_change_does():
+    assert set(KEY_CHANGES) == set(CONFIG.table_keys("## A changefeed"))
+    assert as_table() in CONFIG.text
 
 
 def test_the_config_reference_lists_the_keys_of_the_catalog_and_no_others(tmp_path):

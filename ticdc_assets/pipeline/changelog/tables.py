@@ -11,6 +11,7 @@ from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.errors import OtherTableError, SetBackError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import NoteCode
+from ticdc_assets.pipeline.changed_settings import known_settings, written_with_others_in
 from ticdc_assets.pipeline.changelog.publish import caught_up
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.late_statements import (
@@ -55,7 +56,7 @@ def changelogs_to_write(
     tables, faults = ensure_changelogs(lake, history, free, record)
     held = {i: _without_a_name(commit_ranges[i], taken[i]) for i in commit_ranges.keys() & taken.keys()}
     held |= {i: _held(commit_ranges[i], fault) for i, fault in faults.items()}
-    otherwise = written_otherwise_in(lake, commit_ranges, tables)
+    otherwise = written_otherwise_in(lake, commit_ranges, tables) | written_with_others_in(lake, commit_ranges, tables)
     held |= with_holds({i: commit_ranges[i] for i in otherwise}, otherwise)
     return caught_up({i: held.get(i, commit_range) for i, commit_range in commit_ranges.items()}, tables), tables
 
@@ -103,6 +104,7 @@ def ensure_changelogs(
             source_table_id,
             changelog_columns(commit_ranges[source_table_id].source_table),
             place.changelog_location,
+            known_settings(lake, commit_ranges[source_table_id].source_table),
         )
         held_at = recorded_changelog(lake, known, record.recorded_at) if record is not None else None
         return changelog.ensure(lake.catalog, wanted, held_at, histories.get(source_table_id))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SetBackError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import UNFIT_CHANGELOGS
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.pipeline.set_back import require_whole
@@ -113,7 +113,7 @@ def _plan(
     anew: bool,
 ) -> HistoryPlan | None:
     watermark = recorded.watermark
-    if not lake.keeps_history(source_table) or recorded.has(NoteCode.LATE_STATEMENT) or watermark == 0:
+    if not lake.keeps_history(source_table) or recorded.has(*UNFIT_CHANGELOGS) or watermark == 0:
         return None
     if refusal(lake, source_table, watermark):
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SetBackError, rebuild_command
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.mirror.retirement import is_retired
 from ticdc_assets.pipeline.mirror.segments import came_late, reached_versions, segments
@@ -102,7 +102,7 @@ def _work(
     lake: Lake, source_table: SourceTable, place: TableLocations, recorded: TableRecord, at: datetime
 ) -> MirrorWork | None:
     watermark = recorded.watermark
-    if recorded.has(NoteCode.LATE_STATEMENT):
+    if recorded.has(*UNFIT_CHANGELOGS):
         return None  # its mirror waits for the changelog
     if watermark == 0:
         return None

@@ -22,6 +22,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import ConfigError, SetBackError, SourceError
 from ticdc_assets.names import quote, quote_path
+from ticdc_assets.pipeline.changed_settings import known_settings, settings_hold
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
@@ -97,6 +98,8 @@ def changelog_from_source(
         SourceError: the source lacks changes of the changelog; nothing is changed then.
         SetBackError: the changelog was set back, and a day alone is to be replaced.
     """
+    if day is not None:
+        _check_settings(lake, source_table, clone.table)
     was_set_back = _was_set_back(lake, source_table, record, clone.table, day)
     names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
     clone_lake = _CloneLake(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
@@ -178,13 +181,14 @@ def _check_all_is_there(
 ) -> None:
     """Raise where the clone has fewer changes of a commit_ts than the changelog, on that day if one is given. Rows of
     another table do not count. Where the key was different, an update may be one change or two."""
-    was = written_history_of(lake.catalog.load_table(changelog)) or WrittenHistory.of(source_table)
+    written = lake.catalog.load_table(changelog)
+    was = written_history_of(written) or WrittenHistory.of(source_table)
     now = WrittenHistory.of(source_table, folded_alike(lake.history().source_tables))
     others = "".join(
         f" AND NOT (o.ts > {after_ts}{'' if until_ts is None else f' AND o.ts <= {until_ts}'})"
         for *_, after_ts, until_ts in was.names_lost(now)
     )
-    split_ts = was.other_columns_after(now)
+    split_ts = -1 if known_settings(lake, source_table).fault(written) else was.other_columns_after(now)
     wanted = "o.n" if split_ts is None else f"CASE WHEN o.ts > {split_ts} THEN 1 ELSE o.n END"
     ts = quote(layout.COMMIT_TS)
     of_day = "" if day is None else " WHERE {0} >= {1} AND {0} < {2}".format(ts, *_tsos_of(day))
@@ -198,6 +202,13 @@ def _check_all_is_there(
     if lost["n"]:
         found = f"fewer at {lost['n']} of them, first at {lost['first']}"
         raise _lacking(source_table, "all changes of every commit_ts that the changelog has", found)
+
+
+def _check_settings(lake: Lake, source_table: SourceTable, changelog: Table) -> None:
+    hold = settings_hold(lake, source_table, changelog)
+    if hold is not None:
+        advice = "Nothing was changed. Rebuild the whole table, without --day."
+        raise SourceError(".".join(changelog.name()), "the settings of the config", hold.reason, advice)
 
 
 def _was_set_back(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import UNFIT_CHANGELOGS
+from ticdc_assets.pipeline.changed_settings import settings_hold
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.run import options_of, writer_of
@@ -53,9 +54,12 @@ class MirrorRebuild:
 
     def rebuild(self, run_id: str) -> Progress:
         """Rebuild it once, and return its progress. Raises NotMadeError where an error of the table stops it."""
-        if self.recorded.has(NoteCode.LATE_STATEMENT):
+        if self.recorded.has(*UNFIT_CHANGELOGS):
             raise NotMadeError(self.recorded.note)
         changelog = self._changelog()
+        hold = settings_hold(self.lake, self.source_table, changelog)
+        if hold is not None:
+            raise NotMadeError(hold.reason)
         require_whole(self.lake, self.recorded, self.recorded_at, changelog)
         watermark = self._watermark(changelog)
         first = self._first(watermark)

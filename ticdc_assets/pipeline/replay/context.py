@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ticdc_assets.pipeline.changed_settings import settings_hold
 from ticdc_assets.pipeline.changelog.tables import ensure_changelogs, target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.tables.progress import progress_of
@@ -112,6 +113,7 @@ def replay_context_of(lake: Lake, run_id: str, before: History | None = None) ->
     new = (n for n in history.source_tables if n.id not in known | taken.keys() and lake.asks_for(n))
     wanted |= {source_table.id: CommitRange(source_table, -1, record.tso) for source_table in new}
     tables, _ = ensure_changelogs(lake, history, wanted, record)
+    tables = {i: table for i, table in tables.items() if settings_hold(lake, wanted[i].source_table, table) is None}
     commit_ranges = {
         i: CommitRange(wanted[i].source_table, -1, max(wanted[i].high, progress_of(table).watermark))
         for i, table in tables.items()

@@ -15,7 +15,7 @@ TABLE_FIELDS: Final = [
     pa.field("watermark", pa.int64()), pa.field("mirror", _NAMES), pa.field("mirror_snapshot_id", pa.int64()),
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
     pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
-    pa.field("notes", pa.list_(pa.field("element", _NOTE))),
+    pa.field("notes", pa.list_(pa.field("element", _NOTE))), pa.field("settings", pa.string()),
 ]  # fmt: skip
 WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),

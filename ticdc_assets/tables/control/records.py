@@ -22,6 +22,7 @@ class TableRecord:
     mirror_snapshot_id, changelog_snapshot_id, history_snapshot_id: the snapshots to read together.
     rows: the number of rows of the mirror; None where it is not known.
     history: a digest of the history with which the changelog was written.
+    settings: the `WrittenSettings` with which the changelog was written, as its property has them.
     """
 
     source_table: str
@@ -39,6 +40,7 @@ class TableRecord:
     history: str | None = None
     history_table: list[str] | None = None
     history_snapshot_id: int | None = None
+    settings: str | None = None
 
     @property
     def note(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.stream.offsets.ranges import Range, TopicPartition, Window
 from ticdc_assets.schema.history.source_table import SourceName
 
@@ -76,8 +77,12 @@ class StreamCursor:
 
     @classmethod
     def from_json(cls, text: str) -> StreamCursor:
-        """The cursor from a record; the empty text is the cursor before the first message."""
+        """The cursor from a record; the empty text is the cursor before the first message. Raises ConfigError for the
+        cursor of a bucket."""
         stored = json.loads(text or "{}")
+        if "layout" in stored:
+            advice = "Change it back, or read the messages in a changefeed of another name, with another `target`."
+            raise ConfigError("source", "the bucket that earlier runs have read", "messages", advice)
         listed = stored.get("partitions", [])
         is_older = "digests" not in stored  # such a cursor also stores 0 for none
         gaps: dict[TopicPartition, list[Range]] = {}

@@ -1,0 +1,84 @@
+"""Tables whose settings in the config differ from those that their rows were read with: they are held.
+
+What happens to every key of a changefeed that changes is declared in `config.key_changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ticdc_assets.errors import rebuild_command
+from ticdc_assets.names import control_namespace
+from ticdc_assets.notes import NoteCode
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.protocols.values.text import time_zone
+from ticdc_assets.schema.history.written_settings import WrittenSettings, fault_of_keys
+from ticdc_assets.tables.written_settings import KnownSettings
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.tables.control.records import WatermarkRecord
+
+
+def known_settings(lake: Lake, source_table: SourceTable) -> KnownSettings:
+    """The settings of a table in the present config."""
+    zone, control = (
+        str(time_zone(lake.changefeed.time_zone)),
+        control_namespace(lake.changefeed.target, lake.changefeed.name),
+    )
+    return KnownSettings(WrittenSettings.of(source_table, zone, lake.by_arrival, ".".join(control)))
+
+
+def settings_holds(
+    lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
+) -> dict[str, Hold]:
+    """The tables that the present config cannot continue. Changelogs are only read where the record shows a change."""
+    recorded, held = lake.recorded(record), {}
+    places = lake.table_locations(history)
+    for source_table_id, commit_range in commit_ranges.items():
+        source_table, table = commit_range.source_table, recorded.get(source_table_id)
+        fault = _fault_of_keys(source_table)
+        if fault:
+            held[source_table_id] = _of_keys(source_table, fault)
+        elif table is not None and table.settings != known_settings(lake, source_table).now.to_json():
+            changelog = lake.changelog_of(history, source_table, places[source_table_id], table)
+            hold = settings_hold(lake, source_table, changelog) if changelog is not None else None
+            held |= {source_table_id: hold} if hold is not None else {}
+    return held
+
+
+def written_with_others_in(
+    lake: Lake, commit_ranges: Mapping[str, CommitRange], changelogs: Mapping[str, Table]
+) -> dict[str, Hold]:
+    """Holds for the tables whose changelogs were written with other settings, also by a run without a record."""
+    found = {i: settings_hold(lake, commit_ranges[i].source_table, changelogs[i]) for i in changelogs}
+    return {i: hold for i, hold in found.items() if hold is not None}
+
+
+def settings_hold(lake: Lake, source_table: SourceTable, changelog: Table) -> Hold | None:
+    """The hold of a table whose changelog cannot be continued with the present config; None where it can."""
+    fault = known_settings(lake, source_table).fault(changelog)
+    if not fault:
+        return None
+    name = ".".join(source_table.name)
+    again = (
+        "read the source in a changefeed of another name, with another `target`"
+        if lake.by_arrival
+        else f"{rebuild_command(name, 'source')} reads all its rows again; it refuses if the source lacks any"
+    )
+    reason = f"{name}: {fault}. Change the config back and the table goes on, or keep the change: {again}."
+    return Hold(TableState.STOPPED, NoteCode.SETTINGS, reason)
+
+
+def _fault_of_keys(source_table: SourceTable) -> str:
+    """The fault of `keys`, of the newest columns; a column may have been added later, or dropped."""
+    return fault_of_keys(source_table.newest) and fault_of_keys(source_table.versions[0].table)
+
+
+def _of_keys(source_table: SourceTable, fault: str) -> Hold:
+    advice = "Correct `keys`; for a table whose key the stream has, leave it out. Then run again."
+    return Hold(TableState.STOPPED, NoteCode.KEYS, f"{'.'.join(source_table.name)}: {fault}. {advice}")
