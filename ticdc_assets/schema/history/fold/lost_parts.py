@@ -77,8 +77,13 @@ class _Sources:
         return sources
 
     def fits(self, name: SourceName, part: Rename) -> bool:
-        """Whether the table of this name may be the one of the part. The columns of a stopped table are not known."""
+        """Whether the table of this name may be the one of the part. The columns of a stopped table are not known.
+
+        A table that takes its own name again must get another spelling: else the file of another part is missing.
+        """
         sent, builder = part[0].after, self.state.live.get(name)
+        if builder is not None and builder.name == part[1][1]:
+            return False
         table = builder.shape.table if builder is not None else self.state.known.tables[name]
         is_stopped = builder is not None and builder.stop is not None
         return is_stopped or sent is None or same_columns(table, sent, ordered=builder is not None)
@@ -88,8 +93,13 @@ class _Sources:
         homeless = [name for name in self.lost if name in self.state.live and name not in self.found.values()]
         left = [part for part in self.unclear if part[1][1] not in self.found]
         now = listed(new for _, (_, new) in left)
+        if homeless and not left:
+            return (
+                f"{_LOST}, and none shows what {listed(homeless)} is now. Restore the file if it is missing",
+                homeless,
+            )
         if homeless:
-            return f"{_LOST}, and the others do not show whether {listed(homeless)} is now {now or 'another'}", homeless
+            return f"{_LOST}, and the others do not show whether {listed(homeless)} is now {now}", homeless
         candidates = [
             name
             for name in sorted(self.state.live.keys() - self.renamed - set(self.found.values()))
