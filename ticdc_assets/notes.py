@@ -34,9 +34,12 @@ class NoteCode(StrEnum):
     SCHEMA_CHECKSUM = "schema_checksum"
     MISPLACED_ROWS = "misplaced_rows"
     COLUMNS = "columns"
+    DEFAULT_ZONE = "default_zone"
 
 
-WARNINGS: Final = frozenset({NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS})
+WARNINGS: Final = frozenset(
+    {NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS, NoteCode.DEFAULT_ZONE}
+)
 """The codes of notes that hold no table."""
 
 UNFIT_CHANGELOGS: Final = frozenset({NoteCode.LATE_STATEMENT, NoteCode.SETTINGS, NoteCode.KEYS})

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.plurals import counted
+from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_history import written_history_of
 from ticdc_assets.tables.written_settings import SETTINGS
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
 
@@ -50,7 +53,7 @@ def table_record(
         schema=source_table.name[0],
         table=source_table.name[1],
         state=str(done.state),
-        notes=(*notes, *warnings),
+        notes=(*notes, *_assumed_zones(source_table, done.high), *warnings),
         key=list(source_table.newest.key),
         watermark=done.high,
         mirror=old.mirror if old else None,
@@ -63,6 +66,23 @@ def table_record(
         history_snapshot_id=old.history_snapshot_id if old else None,
         settings=table.properties.get(SETTINGS) if table is not None else old.settings if old else None,
     )
+
+
+def _assumed_zones(source_table: SourceTable, watermark: int) -> list[Note]:
+    """A warning where rows have times of defaults whose zone the stream does not have."""
+    columns = {
+        effect.name
+        for version in source_table.versions
+        for effect in version.effects
+        if version.from_ts <= watermark and isinstance(effect, FillColumn) and effect.has_unknown_zone
+    }
+    if not columns:
+        return []
+    text = (
+        f"in rows older than {counted(len(columns), 'TIMESTAMP column')} ({', '.join(sorted(columns))}), the default "
+        "is taken in `time_zone`: the stream does not have the zone of the session that added the column"
+    )
+    return [Note(NoteCode.DEFAULT_ZONE, text)]
 
 
 def _history_digest(changelog: Table) -> str | None:

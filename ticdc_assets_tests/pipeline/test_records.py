@@ -146,3 +146,16 @@ def test_a_changelog_tells_its_place_and_snapshot_and_an_empty_one_keeps_the_rec
     assert snapshot is not None
     found = table_record(CommitRange(TABLE, 20, 50), None, OLD, POSITION, log, "")
     assert found.changelog_snapshot_id == snapshot.snapshot_id
+
+
+def test_columns_whose_default_has_an_unknown_zone_are_counted():
+    added = "ALTER TABLE `t` ADD COLUMN `at` TIMESTAMP NULL DEFAULT '2024-07-01 12:00:00'"
+    [told] = fold([CREATE, event(30, "t", added)]).source_tables
+    [note] = table_record(CommitRange(told, 20, 50), None, None, POSITION, None, ()).notes
+
+    assert note.code == NoteCode.DEFAULT_ZONE
+    assert "older than 1 TIMESTAMP column (at), the default is taken in `time_zone`" in note.text
+    assert table_record(CommitRange(told, 20, 29), None, None, POSITION, None, ()).notes == ()
+    for default in ("NULL", "CURRENT_TIMESTAMP", "'0000-00-00 00:00:00'"):
+        [exact] = fold([CREATE, event(30, "t", added.replace("'2024-07-01 12:00:00'", default))]).source_tables
+        assert table_record(CommitRange(exact, 20, 50), None, None, POSITION, None, ()).notes == ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.model import Default, MySqlType, TableSchema
+from ticdc_assets.schema.model import Default, Kind, MySqlType, TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows
 
 COLUMNS_MAX: Final = 4096  # TiDB's own limit
@@ -25,13 +25,21 @@ class SchemaState:
 class FillColumn:
     """A column was added: existing rows have `value`, which is NULL (`Default()`), a literal, or an expression.
 
-    An expression is CURRENT_TIMESTAMP[(n)] or CURRENT_DATE: the time of the statement.
+    An expression is CURRENT_TIMESTAMP[(n)] or CURRENT_DATE: the time of the statement. A literal of a TIMESTAMP is in
+    the zone of the session that ran the statement; `utc` is the same time in UTC, where the stream has it.
     """
 
     uid: int
     name: str
     type: MySqlType
     value: Default
+    utc: str | None = None
+
+    @property
+    def has_unknown_zone(self) -> bool:
+        """Whether the time of a TIMESTAMP depends on a zone that the stream does not have."""
+        is_time = any(digit in "123456789" for digit in str(self.value.value or ""))  # zeros are no time
+        return self.type.kind is Kind.TIMESTAMP and self.utc is None and is_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,14 @@ class KeyChanged:
 Effect = FillColumn | ConvertColumn | TruncateRows | DeletePartitions | ExchangedRows | KeyChanged
 
 
+def _with_time_of(effect: Effect, sent: TableSchema) -> Effect:
+    if not isinstance(effect, FillColumn) or not effect.has_unknown_zone:
+        return effect
+    column = sent.column(effect.name)
+    default = column.default if column is not None else None
+    return effect if default is None or not isinstance(default.value, str) else replace(effect, utc=default.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The state after a statement, and its effects on existing rows."""
@@ -97,6 +113,11 @@ class Change:
     @property
     def table(self) -> TableSchema:
         return self.shape.table
+
+    def with_times_of(self, sent: TableSchema | None) -> Change:
+        """The change with the times of TIMESTAMP defaults in UTC, which the schemas of Simple and of a storage sink
+        have."""
+        return self if sent is None else replace(self, effects=tuple(_with_time_of(e, sent) for e in self.effects))
 
 
 def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:

@@ -32,6 +32,8 @@ def fill_value(effect: FillColumn, version: Version, zone: str) -> Any:
     default = effect.value
     if default.expression is not None:
         return _moment(effect, version.from_ts, zone)
+    if effect.utc is not None:
+        return typed_literal(effect.name, effect.type, effect.utc, "UTC")
     return None if default.value is None else typed_literal(effect.name, effect.type, default.value, zone)
 
 

@@ -59,7 +59,7 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
     if builder.stop is not None:
         return
     try:
-        change = alter_all(builder.shape, statement)
+        change = alter_all(builder.shape, statement).with_times_of(event.after)
     except SchemaError as error:
         if not state.written.is_repeat(event):
             state.stop(builder, event, str(error))
