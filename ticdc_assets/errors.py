@@ -96,6 +96,10 @@ class MachineError(TicdcAssetsError):
     """The machine lacks a requirement, such as Java; the sentence says what to install."""
 
 
+class EngineError(TicdcAssetsError):
+    """Spark has ended, or does not answer, while it starts; another start may succeed."""
+
+
 class LakeError(TicdcAssetsError):
     """The lake cannot be read or written; no partial result is visible."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ticdc_assets.catalog_answers import advice_for_catalog
-from ticdc_assets.errors import LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
+from ticdc_assets.errors import EngineError, LakeError, MachineError, StaleRunError, TicdcAssetsError, UnexpectedError
 from ticdc_assets.stack_frames import causes_of, frames_of, java_classes, java_messages, java_place
 from ticdc_assets.store_answers import advice_for, answer_to_java, store_code
 
@@ -108,11 +108,11 @@ def of_one_table(error: Exception) -> TicdcAssetsError:
     Raises the error again if it does not concern this table alone: another run published first, the machine, the
     catalog or the object store has an outage, or the run was interrupted.
     """
-    if isinstance(error, (StaleRunError, MachineError, LakeError, MemoryError)) or interrupted_by(error):
+    if isinstance(error, (StaleRunError, MachineError, EngineError, LakeError, MemoryError)) or interrupted_by(error):
         raise error
     if isinstance(error, TicdcAssetsError):
         return error
-    if _is_outage(error):
+    if is_outage(error):
         raise error
     note_frames(error)
     return redacted_error(error)
@@ -126,7 +126,7 @@ def note_frames(error: BaseException) -> None:
     sys.stderr.flush()
 
 
-def _is_outage(error: BaseException) -> bool:
+def is_outage(error: BaseException) -> bool:
     """Whether the next table would get the same error."""
     for cause in causes_of(error):
         if isinstance(cause, (ConnectionError, TimeoutError)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 
 _INTERRUPTED: Final = "KeyboardInterrupt while sending command."
@@ -14,17 +14,18 @@ _INTERRUPTED: Final = "KeyboardInterrupt while sending command."
 
 @contextmanager
 def interrupts_as_before() -> Iterator[None]:
-    """Keep the current handler of Ctrl-C.
+    """Keep the current handler of Ctrl-C, also while Spark starts.
 
     Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
     step would end with a Spark error and not as interrupted.
     """
-    before = signal.getsignal(signal.SIGINT)
+    from pyspark.core import context
+
+    true_signal, context.signal = context.signal, SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda *_: None)
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread() and before is not None:
-            signal.signal(signal.SIGINT, before)
+        context.signal = true_signal
 
 
 def abandon_interrupted_calls(client: Any) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.spark import class_path
+from ticdc_assets.spark.requirements import signal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_END_SECONDS_MAX: Final = 5
+_DEATH_SECONDS_MAX: Final = 1
+"""A connection breaks before the process has ended."""
 _STARTING: Final[list[subprocess.Popen[bytes]]] = []
 """The JVM that is being started: there is at most one, as sessions start one after another."""
 
@@ -41,6 +44,14 @@ def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> Spa
     finally:
         java_gateway.Popen = true_popen
         _STARTING.clear()
+
+
+def killed_while_starting() -> int | None:
+    """The signal that has ended the JVM that is being started; None where none has."""
+    for process in tuple(_STARTING):
+        with suppress(subprocess.TimeoutExpired):
+            return signal_of(process.wait(_DEATH_SECONDS_MAX))
+    return None
 
 
 def end_start() -> None:

@@ -12,17 +12,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.errors import MachineError
+from ticdc_assets.errors import EngineError, MachineError
 
 JAVA_MAJOR_MIN: Final = 17
 JAVA_SECONDS_MAX: Final = 30
+KILLED: Final = (
+    "If the system ended it for lack of memory, free memory or lower spark.driver.memory. No partial result is "
+    "visible: run again."
+)
+_OF_SHELL: Final = 128
 _ACCEPTED: Final[set[tuple[str, int]]] = set()
 """The Java programs that this process has found suitable, by path and time of change: each test takes a third of a
 second."""
 
 
 def require_java(environ: Mapping[str, str] | None = None) -> None:
-    """Raise MachineError, with one sentence, unless Java 17 or newer can be started."""
+    """Raise MachineError, with one sentence, unless Java 17 or newer can be started.
+
+    Raises EngineError where it was killed, or does not answer.
+    """
     environ = os.environ if environ is None else environ
     home = environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
@@ -58,11 +66,22 @@ def _fault_of(java: str) -> str | None:
     except OSError as error:
         return f"{java}, which cannot be started ({error.strerror or type(error).__name__})"
     except subprocess.TimeoutExpired:
-        return f"{java}, which does not answer within {JAVA_SECONDS_MAX} s"
+        raise _ended(f"{java}, which does not answer within {JAVA_SECONDS_MAX} s") from None
+    if signal := signal_of(answer.returncode):
+        raise _ended(f"signal {signal}, which ended {java}")
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is None:
         return f"{java}, which shows no version"
     return None if int(found[1]) >= JAVA_MAJOR_MIN else f"version {found[1]} ({java})"
+
+
+def signal_of(exit_code: int) -> int | None:
+    """The signal that ended a process, also one that a shell has started; None where it ended by itself."""
+    return -exit_code if exit_code < 0 else exit_code - 128 if exit_code > _OF_SHELL else None
+
+
+def _ended(found: str) -> EngineError:
+    return EngineError("Java", "to start", found, KILLED)
 
 
 def require_user() -> None:

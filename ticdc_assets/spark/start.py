@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config.secrets import redacted
-from ticdc_assets.errors import MachineError
-from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, log_named, note_frames
+from ticdc_assets.errors import EngineError, MachineError
+from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, is_outage, log_named, note_frames
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
 from ticdc_assets.spark.interruption import abandon_interrupted_calls, interrupts_as_before
-from ticdc_assets.spark.jvm import started
+from ticdc_assets.spark.jvm import killed_while_starting, started
 from ticdc_assets.spark.local_files import write_files_without_processes
 from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
-from ticdc_assets.spark.requirements import require_java, require_user
+from ticdc_assets.spark.requirements import KILLED, require_java, require_user
 from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
 from ticdc_assets.spark.worker_process import spare_archives
 from ticdc_assets.stack_frames import java_place
@@ -64,7 +64,11 @@ def start(conf: dict[str, str]) -> SparkSession:
         for key, value in {**_sockets(conf["spark.master"]), **conf, **java.conf(conf)}.items():
             if not key.startswith(CATALOGS):
                 builder = builder.config(key, value)
-        spark = _started(builder.getOrCreate, java.jars, conf, folder)
+        # An error is read before the JVM is ended, which then would not answer.
+        return started(lambda: _built(lambda: _with_settings(builder.getOrCreate(), conf), conf, folder), java.jars)
+
+
+def _with_settings(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         if key.startswith(CATALOGS):  # only now: Java's command line would show credentials to all users
             spark.conf.set(key, value)
@@ -79,13 +83,6 @@ def start(conf: dict[str, str]) -> SparkSession:
     return spark
 
 
-def _started(
-    build: Callable[[], SparkSession], jars: tuple[Path, ...], conf: Mapping[str, str], folder: str | None
-) -> SparkSession:
-    # The error is read before the JVM is ended, which then would not answer.
-    return started(lambda: _built(build, conf, folder), jars)
-
-
 def _built(build: Callable[[], SparkSession], conf: Mapping[str, str], folder: str | None) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
 
@@ -94,13 +91,16 @@ def _built(build: Callable[[], SparkSession], conf: Mapping[str, str], folder: s
     except Exception as error:
         if interrupted_by(error):
             raise
+        where = f"Spark's session of {redacted(conf['spark.master'])}"
+        signal = killed_while_starting()
+        if signal is not None:
+            raise EngineError(where, "to start", f"signal {signal}, which ended its JVM", KILLED) from None
         if isinstance(error, PySparkRuntimeError):  # Java has ended: perhaps since it could not download packages
             require_jars(conf[PACKAGES], folder, log_named())
         note_frames(error)
-        where = f"Spark's session of {redacted(conf['spark.master'])}"
         found = java_place(error) or type(error).__name__
         advice = f"Check spark.master and spark.conf, and that the cluster runs; {log_named()} has the reason."
-        raise MachineError(where, "to start", found, advice) from None
+        raise (EngineError if is_outage(error) else MachineError)(where, "to start", found, advice) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.errors import MachineError
+from ticdc_assets.errors import EngineError, MachineError
 from ticdc_assets.spark import requirements
 from ticdc_assets.spark.requirements import require_java, require_user
 
@@ -48,19 +48,33 @@ def test_a_java_that_fits_is_started_once_and_a_new_one_again(tmp_path: Path):
         ("#!/bin/sh\necho nothing\n", 0o755, "{java}, which shows no version"),
         ("#!/bin/sh\n", 0o644, "{java}, which cannot be started (Permission denied)"),
         ("not a program", 0o755, "{java}, which cannot be started (Exec format error)"),
-        ("#!/bin/sh\nexec sleep 5\n", 0o755, "{java}, which does not answer within 1 s"),
     ],
 )
-def test_a_java_that_spark_cannot_use_is_named(
-    script: str, mode: int, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(requirements, "JAVA_SECONDS_MAX", 1)
-
+def test_a_java_that_spark_cannot_use_is_named(script: str, mode: int, found: str, tmp_path: Path):
     with pytest.raises(MachineError) as refused:
         require_java(java_home(tmp_path, script, mode))
 
     assert refused.value.found == found.format(java=tmp_path / "bin" / "java")
     assert "or unset JAVA_HOME" in refused.value.advice
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("exec sleep 5", "{java}, which does not answer within 1 s"),
+        ("kill -9 $$", "signal 9, which ended {java}"),
+        ("exit 137", "signal 9, which ended {java}"),
+    ],
+)
+def test_a_java_that_was_killed_or_is_slow_may_be_tried_again(
+    line: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(requirements, "JAVA_SECONDS_MAX", 1)
+
+    with pytest.raises(EngineError) as ended:
+        require_java(java_home(tmp_path, f"#!/bin/sh\n{line}\n"))
+
+    assert ended.value.found == found.format(java=tmp_path / "bin" / "java")
 
 
 def test_a_missing_java_home_is_distinguished_from_no_java(tmp_path: Path):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +18,10 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets import spark
 from ticdc_assets.config import load
-from ticdc_assets.errors import MachineError
+from ticdc_assets.errors import EngineError, MachineError
 from ticdc_assets.spark import jvm as spark_jvm
 from ticdc_assets.spark import sessions
+from ticdc_assets.spark import start as spark_start
 from ticdc_assets_tests.apart import apart
 from ticdc_assets_tests.services.processes import free_ports
 from ticdc_assets_tests.spark.processes import is_alive, waited_for
@@ -91,9 +93,49 @@ def _start_at_a_master_that_is_not_there(folder: Path) -> str:
     feed = {"sink_uri": "file:///nowhere?protocol=csv"}
     block = {"master": f"spark://127.0.0.1:{port}", "conf": conf}
     path.write_text(yaml.safe_dump({"spark": block, "changefeeds": {"shop": feed}}))
-    with pytest.raises(MachineError) as caught:
+    with pytest.raises(EngineError) as caught:
         spark.session(load(path, {}))
     return str(caught.value).replace(str(port), "PORT")
+
+
+def _started_after_java_was_killed(when: str) -> tuple[str, bool, bool]:
+    """The error of a start whose JVM is killed, whether the next one succeeds, and whether they leave Ctrl-C alone."""
+    config, handlers, ended = load(None, {}), set(), threading.Event()
+    true_settings = spark_start._with_settings
+
+    def kill() -> None:
+        found: list[int] = []
+        assert waited_for(lambda: found.extend(javas_below(os.getpid())) or found)
+        os.kill(found[0], signal.SIGKILL)
+
+    def killed_settings(*arguments: Any) -> SparkSession:
+        spark_start._with_settings = true_settings
+        kill()
+        return true_settings(*arguments)
+
+    def watch() -> None:
+        while not ended.wait(0.001):
+            handlers.add(signal.getsignal(signal.SIGINT))
+
+    if when == "the session has its settings":
+        spark_start._with_settings = killed_settings
+    else:
+        threading.Thread(target=kill, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
+    with pytest.raises(EngineError) as caught:
+        spark.session(config)
+    is_started = spark.session(config).range(3).count() == 3
+    ended.set()
+    return str(caught.value), is_started, handlers == {signal.getsignal(signal.SIGINT)}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("when", ["Java has begun", "the session has its settings"])
+def test_a_start_whose_java_is_killed_can_be_tried_again(when: str):
+    said, is_started, is_left_alone = apart(_started_after_java_was_killed, when)
+
+    assert "expected to start, found signal 9, which ended " in said
+    assert (is_started, is_left_alone) == (True, True)
 
 
 @pytest.mark.spark

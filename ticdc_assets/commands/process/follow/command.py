@@ -44,7 +44,7 @@ def follow(config: Config, chosen: Sequence[Changefeed], options: FollowOptions,
     """Follow the changefeeds until SIGTERM or SIGINT.
 
     Returns:
-        The exit code: 0 after a signal; the worst of all changefeeds where every one was given up.
+        The exit code: the worst of the changefeeds that were given up; 0 where none was, after a signal.
 
     Raises:
         ConfigError: the metrics cannot be served, or DAGSTER_HOME names no folder.
@@ -98,7 +98,7 @@ class _Loop:
                     self._run(followed, backoff)
             next_s = min((backoff.due_s for _, backoff in self._feeds), default=0.0)
             self._stop.wait(next_s - time.monotonic())
-        return 0 if self._feeds else self._worst
+        return self._worst
 
     def _run(self, followed: FollowedChangefeed, backoff: Backoff) -> None:
         name, began_s = followed.changefeed.name, time.monotonic()
@@ -122,7 +122,7 @@ class _Loop:
 
     def _give_up(self, followed: FollowedChangefeed, error: Exception) -> None:
         name = followed.changefeed.name
-        self._metrics.add_fault(name)
+        self._metrics.add_fault(name, given_up=True)
         self._report.failed(name, sentence_of(error), None)
         self._worst = max(self._worst, code_of(error))
         self._feeds = [pair for pair in self._feeds if pair[0] is not followed]

@@ -29,6 +29,7 @@ _FAMILIES: Final = {
     "topics_with_faults": ("gauge", "topics of Kafka that the last landing could not read"),
     "runs": ("counter", "runs that published"),
     "faults": ("counter", "runs that failed"),
+    "given_up": ("gauge", "1 where the changefeed is not followed any more"),
     "stage_seconds": ("counter", "seconds of runs by stage"),
     "last_stage_seconds": ("gauge", "seconds of the last run by stage"),
     "tables": ("gauge", "tables of the newest record"),
@@ -45,6 +46,7 @@ class _OfChangefeed:
     rows: int = 0
     runs: int = 0
     faults: int = 0
+    given_up: bool = False
     stage_seconds: dict[str, float] = field(default_factory=dict)
     last_stage_seconds: Mapping[str, float] = field(default_factory=dict)
     tables: int = 0
@@ -82,10 +84,11 @@ class Metrics:
                 of.tables = len(run.ran.record.tables)
                 of.held_tables = len(blocked_tables(run.ran.record.tables))
 
-    def add_fault(self, changefeed: str) -> None:
+    def add_fault(self, changefeed: str, given_up: bool = False) -> None:
         """Count a run that ended with an error. Threads may call it at the same time."""
         with self._lock:
             self._of[changefeed].faults += 1
+            self._of[changefeed].given_up = given_up
 
     def lag_ms(self, changefeed: str) -> int | None:
         """The age of the newest record; None without one, and where the stream has no watermarks."""
@@ -123,6 +126,7 @@ class Metrics:
             yield "topics_with_faults", {}, len(of.landed.faults)
         yield "runs", {}, of.runs
         yield "faults", {}, of.faults
+        yield "given_up", {}, int(of.given_up)
         for stage, seconds in of.stage_seconds.items():
             yield "stage_seconds", {"stage": stage}, round(seconds, 3)
         for stage, seconds in of.last_stage_seconds.items():

@@ -29,6 +29,7 @@ class Report:
         self._terminal = terminal
         self._as_json = as_json
         self._sentences: dict[str, tuple[str, ...]] = {}
+        self._given_up: list[str] = []
 
     def working(self, changefeed: str) -> AbstractContextManager[None]:
         """Show on a terminal that the changefeed is being read."""
@@ -53,7 +54,7 @@ class Report:
         if run.ran is None:
             return
         if self._as_json:
-            self._terminal.json_line(as_object(run, lag_ms, files))
+            self._json_line(as_object(run, lag_ms, files))
         else:
             lag = "" if lag_ms is None else f" Lag {lag_ms / 1000:.1f} s."
             self._terminal.result(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
@@ -69,16 +70,20 @@ class Report:
             if self._as_json:
                 [topic] = (topic for topic, text in sentences.items() if text == sentence)
                 found = {"at": _now(), "changefeed": run.changefeed, "topic": topic, "error": str(faults[topic])}
-                self._terminal.json_line(found)
+                self._json_line(found)
         return tuple(sentences.values())
 
     def failed(self, changefeed: str, sentence: str, again_in_s: float | None) -> None:
         """Print a fault. `again_in_s` is None where the changefeed is given up."""
+        if again_in_s is None:
+            self._given_up.append(changefeed)
         if self._as_json:
-            found = {"at": _now(), "changefeed": changefeed, "error": sentence, "again_in_s": again_in_s}
-            self._terminal.json_line(found)
+            self._json_line({"at": _now(), "changefeed": changefeed, "error": sentence, "again_in_s": again_in_s})
         after = "It is given up." if again_in_s is None else f"It is tried again in {again_in_s:.0f} s."
         self._terminal.note(f"{changefeed}: {sentence} {after}")
+
+    def _json_line(self, found: dict[str, Any]) -> None:
+        self._terminal.json_line({**found, "given_up": self._given_up})
 
     def _note_new(self, about: str, sentences: Iterable[str]) -> list[str]:
         """Print the sentences that are new, and return them."""

@@ -92,11 +92,13 @@ def test_one_changefeed_with_a_wrong_config_is_given_up_and_the_other_goes_on(
     monkeypatch.setattr(FollowedChangefeed, "run", run)
     Scripted(monkeypatch, lambda: feed.rows("shop", "users", ("I", 3, "eve", 11)).checkpoint(20))
 
-    assert main(on(feed, "run", "--follow")) == 0
+    assert main(on(feed, "run", "--follow", "--json")) == 2
 
     printed = capfd.readouterr()
     assert printed.err.splitlines() == ["wrong: target: expected a name, found none. Write one. It is given up."]
-    assert len(printed.out.splitlines()) == 2
+    assert len(printed.out.splitlines()) == 3
+    assert [line["given_up"] for line in lines_of(printed.out) if line["changefeed"] == "wrong"] == [["wrong"]]
+    assert lines_of(printed.out)[-1]["given_up"] == ["wrong"]
     assert main(on(wrong, "run", "--follow", "--changefeed", "wrong")) == 2
 
 
