@@ -5,6 +5,7 @@ Both read the snapshots that a record in `watermarks` names, never the newest on
 
 # Dagster evaluates the annotations of resources, so this module must not postpone them.
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,22 +35,24 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The lake of one changefeed: `lake.mirror("shop.users").to_polars()`.
 
     `config_path` is the changefeeds.yaml; "" means the file in TICDC_ASSETS_CONFIG. `changefeed` may be left out where
-    the config has one. `at` is the TSO to read at, as text; "" means the newest complete record at each call. Take
-    several tables from one `lake.recorded()`, which keeps its TSO.
+    the config has one. `at` is the TSO to read at, as text; "" means the newest record at each call. Take several
+    tables from one `lake.recorded()`, which keeps its TSO. To read a table that is held is refused, unless `tables`,
+    patterns such as `shop.users` or `*.*`, select it: then the record is the newest in which these are complete.
     """
 
     config_path: str = ""
     changefeed: str = ""
     at: str = ""
+    tables: list[str] = []  # noqa: RUF012  pydantic copies it
 
-    def recorded(self, at: int | None = None) -> RecordedLake:
-        """The tables of the newest complete record up to `at`.
+    def recorded(self, at: int | None = None, tables: Sequence[str] = ()) -> RecordedLake:
+        """The tables of the newest record up to `at` in which `tables` (default: those of the resource) are complete.
 
         Raises:
             NotYetError: there is no such record.
         """
         config, changefeed = self._chosen()
-        return recorded_lake(config, changefeed, self._at() if at is None else at)
+        return recorded_lake(config, changefeed, self._at() if at is None else at, tables or self.tables)
 
     def mirror(self, name: str, at: int | None = None) -> RecordedTable:
         """The current rows of the source table `schema.table`."""

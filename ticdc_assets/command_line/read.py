@@ -32,6 +32,8 @@ def _add_snapshot(commands: Any) -> None:
     snapshot = with_config(command(commands, "snapshot", "list or pin the snapshots to read together at a TSO"))
     snapshot.add_argument("--at", type=tso, metavar="TSO", help="the newest record up to this TSO or time")
     snapshot.add_argument("--pin", metavar="NAME", help="keep that record, and tag its snapshots with this name")
+    must = "a table that must be complete in it, or *.* (repeatable)"
+    snapshot.add_argument("--table", action="append", default=[], metavar="SCHEMA.TABLE", help=must)
     snapshot.add_argument("--list", action="store_true", dest="lists", help="list the pins")
     snapshot.add_argument("--release", metavar="NAME", help="remove a pin and its tags")
     form = snapshot.add_mutually_exclusive_group()
@@ -93,6 +95,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         lists=arguments.lists,
         reader=arguments.reader,
         as_json=arguments.json,
+        together=tuple(arguments.table),
     )
     return snapshot(config, only(config, chosen), options)
 

@@ -16,6 +16,7 @@ from ticdc_assets.config.model import (
     BadInputPolicy,
     CatalogConfig,
     Changefeed,
+    HeldViews,
     KeyOverride,
     LargeRowSources,
     MirrorConfig,
@@ -123,6 +124,7 @@ def _mirror(section: Section, sink: SinkOptions) -> MirrorConfig:
         format_version=_format_version(section),
         on_drop=OnDrop(section.choice("on_drop", tuple(OnDrop), "keep")),
         history=_history(section, sink),
+        held_views=HeldViews(section.choice("held_views", tuple(HeldViews), "back")),
     )
 
 

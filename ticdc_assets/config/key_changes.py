@@ -61,6 +61,7 @@ KEY_CHANGES: Final[Mapping[str, tuple[OnChange, str]]] = {
         "when it is selected again",
     ),
     "views": (OnChange.WHOLE, "Views of the former names are removed"),
+    "held_views": (OnChange.WHOLE, "Views of tables that are held are removed, or made again"),
     "zero_dates": (OnChange.NEXT, "What was read stays as it is; records in quarantine need a replay"),
     "on_bad_message": (OnChange.NEXT, "Records in quarantine stay there"),
     "skip_files": (OnChange.NEXT, "What was given up stays given up: `rebuild --from source` reads it"),

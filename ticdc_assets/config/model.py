@@ -48,6 +48,14 @@ class OnDrop(StrEnum):
     DROP = "drop"
 
 
+class HeldViews(StrEnum):
+    """What views show while a table is held: all of them stay at the last complete record, or those of the other tables
+    go on and that of the table is dropped until it is complete."""
+
+    BACK = "back"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
     """The Iceberg catalog, shared by Spark and pyiceberg.
@@ -206,6 +214,7 @@ class MirrorConfig:
     format_version: int = 3
     on_drop: OnDrop = OnDrop.KEEP
     history: TableFilter = field(default_factory=lambda: TableFilter(()))
+    held_views: HeldViews = HeldViews.BACK
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
         """The configured key columns of a table."""

@@ -1,4 +1,5 @@
-"""Views of the mirrors at the newest complete record, where the config's `views` asks for them.
+"""Views of the mirrors at the newest complete record, where the config's `views` asks for them. With `held_views:
+refuse` they are of the newest record, and a table that is held has no view.
 
 A view shows one snapshot of a mirror. All views are replaced one after another when one of their snapshots changes.
 Each view has the TSO of its record in a column. What was made is kept in the control table `views`: a new name before
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.io import load_file_io
 
+from ticdc_assets.config.model import HeldViews
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import view_identifier
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import ViewRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tables.control.tables import everybody, nobody, now
 from ticdc_assets.tables.iceberg.views import JvmViews, ShownSnapshot
 from ticdc_assets.tables.locations import with_digest
 from ticdc_assets.work_progress import OnProgress, no_progress
@@ -64,9 +66,10 @@ class WantedView:
 
 
 def wanted_views(lake: Lake, history: History) -> list[WantedView]:
-    """The views of the newest complete record, under the names that the tables have in it."""
+    """The views of the newest record that they show, under the names that the tables have in it."""
     template = lake.changefeed.target
-    record = lake.control.newest(complete=True) if template.view is not None else None
+    refuses = lake.changefeed.mirror.held_views is HeldViews.REFUSE
+    record = lake.control.at(wanted=nobody if refuses else everybody) if template.view is not None else None
     if record is None:
         return []
     places, newest = lake.table_locations(history), lake.recorded(lake.control.newest())
@@ -76,6 +79,8 @@ def wanted_views(lake: Lake, history: History) -> list[WantedView]:
         present, place = newest.get(table.source_table, table), places.get(table.source_table)
         if table.state == TableState.DROPPED or table.mirror_snapshot_id is None or place is None:
             continue
+        if not table.complete:
+            continue  # a join with it fails, and does not mix two TSOs
         if present.mirror is None:
             continue  # its mirror was removed since then
         view = view_identifier(template, lake.changefeed.name, table.schema, table.table)

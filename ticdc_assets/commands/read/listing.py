@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.control.tables import named
 from ticdc_assets.tables.maintenance.retention import named_pins
 from ticdc_assets.tso import is_tso
 
@@ -109,8 +111,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 # -- snapshot ----------------------------------------------------------------------------------------------------------
 
 
-def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
-    """The newest record up to `at`, without tables that were dropped by then.
+def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict[str, Any]:
+    """The newest record up to `at` in which the tables of these patterns are complete, without tables that were dropped
+    by then. `held` has the tables that are not complete in it.
 
     Table names are those of the record; mirror identifiers are the current ones.
 
@@ -121,7 +124,7 @@ def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
     if not lake.measures_lag and is_tso(at):
         advice = "Give the number of messages, as `ticdc-assets tables` shows it."
         raise ConfigError(f"changefeed {lake.changefeed.name}", "a count of messages", "a TSO or a time", advice)
-    record = lake.control.require_at(at, f"changefeed {lake.changefeed.name}")
+    record = lake.control.require_at(at, f"changefeed {lake.changefeed.name}", named(together))
     newest = lake.recorded(lake.control.newest())
     tables = [
         {
@@ -131,9 +134,21 @@ def recorded_snapshot(lake: Lake, at: int) -> dict[str, Any]:
             "snapshot_id": table.mirror_snapshot_id,
         }
         for table in record.tables
-        if table.mirror_snapshot_id is not None and table.state != "dropped"
+        if table.mirror_snapshot_id is not None and table.state != "dropped" and table.complete
     ]
-    return {"tso": record.tso, "tables": sorted(tables, key=lambda table: (table["schema"], table["table"]))}
+    held = [
+        {
+            "schema": table.schema,
+            "table": table.table,
+            "codes": [note.code for note in table.notes if not note.is_warning],
+            "note": table.note,
+            "watermark": table.watermark,
+        }
+        for table in record.held
+        if table.state != "dropped"
+    ]
+    by_name = operator.itemgetter("schema", "table")
+    return {"tso": record.tso, "tables": sorted(tables, key=by_name), "held": sorted(held, key=by_name)}
 
 
 def list_pins(terminal: Terminal, lake: Lake, as_json: bool) -> int:

@@ -10,15 +10,17 @@ from ticdc_assets.pipeline.history.pins import pin, release
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ticdc_assets.commands.output.terminal import Terminal
     from ticdc_assets.config import Config
     from ticdc_assets.pipeline.lake import Lake
 
 
-def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int) -> None:
+def make_pin(terminal: Terminal, lake: Lake, config: Config, name: str, at: int, together: Sequence[str]) -> None:
     """Pin the newest record up to the TSO `at`, and print its TSO."""
     with spark_stopped_after(config, "maintain.log"):
-        made = pin(lake, jvm_of(config), name, at)
+        made = pin(lake, jvm_of(config), name, at, together)
     earlier = "" if made.tso == at else f", the newest record up to {at}"
     tagged = counted(len(made.tables), "table")
     terminal.note(f"{made.name} pins {moment(made.tso)}{earlier}: {tagged} tagged.")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """The options of `snapshot`; `at` is None where it is not given, `pin` and `release` are names of pins."""
+    """The options of `snapshot`; `at` is None where it is not given, `pin` and `release` are names of pins, `together`
+    patterns of tables that must be complete."""
 
     at: int | None
     pin: str | None
@@ -26,6 +27,7 @@ class SnapshotOptions:
     lists: bool
     reader: str | None
     as_json: bool
+    together: tuple[str, ...] = ()
 
 
 def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -> int:
@@ -39,6 +41,8 @@ def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -
         found = "none or several of them" if options.at is None else "another option with it"
         advice = "Give --at TSO, with --pin NAME to keep it; or --list; or --release NAME."
         raise ConfigError("snapshot", "one of --at, --list and --release", found, advice)
+    if options.together and options.at is None:
+        raise ConfigError("--table", "--at TSO with it", "none", "Add --at TSO, or leave --table out.")
     if options.reader and options.at is None:
         raise ConfigError("--reader", "--at TSO with it", "none", "Add --at TSO, or leave --reader out.")
     terminal, lake = Terminal(), Lake(read_only_config(config), changefeed)
@@ -51,12 +55,14 @@ def snapshot(config: Config, changefeed: Changefeed, options: SnapshotOptions) -
 
     if options.release is not None:
         return pins.release_pin(terminal, lake, config, options.release, options.as_json)
-    pins.make_pin(terminal, lake, config, options.pin or "", options.at or 0)
+    pins.make_pin(terminal, lake, config, options.pin or "", options.at or 0, options.together)
     return _show(terminal, lake, options)
 
 
 def _show(terminal: Terminal, lake: Lake, options: SnapshotOptions) -> int:
-    found = recorded_snapshot(lake, options.at or 0)
+    found = recorded_snapshot(lake, options.at or 0, options.together)
+    for table in found["held"] if not options.as_json else ():
+        terminal.note(f"{table['schema']}.{table['table']} is held, and not of this TSO: {table['note'] or 'behind'}")
     if options.pin:
         found = {"pin": options.pin, **found}
     if options.reader:

@@ -7,7 +7,7 @@ by the same command, and no snapshot of a stored name is expired.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from ticdc_assets.errors import ConfigError, LakeError, NotYetError
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.maintenance import tables_of
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.tables import named
 from ticdc_assets.tables.iceberg.tags import add_tag, is_tag, remove_tag, tag_of
 from ticdc_assets.tables.maintenance.retention import named_pins, set_named_pins
 
@@ -39,8 +40,9 @@ class Pinned:
     tables: tuple[tuple[str, int], ...]
 
 
-def pin(lake: Lake, jvm: Callable[[], JvmCatalog], name: str, tso: int) -> Pinned:
-    """Pin the newest complete record up to `tso`; the same pin again completes it.
+def pin(lake: Lake, jvm: Callable[[], JvmCatalog], name: str, tso: int, together: Sequence[str] = ()) -> Pinned:
+    """Pin the newest record up to `tso` in which the tables of the patterns `together` are complete; the same pin again
+    completes it. Tables that are held in the record get no tag.
 
     Raises:
         ConfigError: the name is not allowed, pins another TSO, or is another tag or branch of a table.
@@ -49,7 +51,7 @@ def pin(lake: Lake, jvm: Callable[[], JvmCatalog], name: str, tso: int) -> Pinne
     """
     _check_name(name)
     control, where = lake.control, f"changefeed {lake.changefeed.name}"
-    record = control.require_at(tso, where)
+    record = control.require_at(tso, where, named(together))
     pins = named_pins(control)
     if pins.get(name, record.tso) != record.tso:
         advice = f"Take another name, or release it first: `ticdc-assets snapshot --release {name}`."
@@ -102,9 +104,9 @@ def _check_name(name: str) -> None:
 
 def _tables_of(lake: Lake, record: WatermarkRecord) -> Iterator[tuple[Table, int]]:
     """The mirrors, changelogs and histories of a record under their present names, each with its recorded snapshot;
-    without tables that were dropped by then at the source, or since then in the lake."""
+    without tables that are held in it, or that were dropped by then at the source, or since then in the lake."""
     present = lake.recorded(lake.control.newest())
-    for table in (table for table in record.tables if table.state != TableState.DROPPED):
+    for table in (table for table in record.tables if table.state != TableState.DROPPED and table.complete):
         now = present.get(table.source_table, table)
         for name, snapshot_id in (
             (now.mirror, table.mirror_snapshot_id),

@@ -17,6 +17,7 @@ from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, T
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.tables import everybody
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.work_progress import OnProgress, no_progress
 
@@ -72,7 +73,7 @@ def verify(
     if lake.by_arrival:
         advice = "Such a mirror belongs to no TSO of TiDB."
         raise ConfigError(where, "a stream with commit_ts", "one without", advice)
-    record = lake.control.newest() if at is None else lake.control.require_at(at, where)
+    record = lake.control.newest() if at is None else lake.control.require_at(at, where, everybody)
     if record is None:
         raise NotYetError(where, "a record", "none", "Run `ticdc-assets run`.")
     tables = _chosen(where, lake, record, chosen)

@@ -208,8 +208,9 @@ def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
 def record_mirrors(
     lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
 ) -> WatermarkRecord:
-    """Record the present state of every table. The record is complete if no table is held, and none is behind or beyond
-    the recorded TSO. A table is beyond it after a run that ended before its record, and in a run up to an earlier TSO.
+    """Record the present state of every table. A table is complete if it is not held, and not behind or beyond the
+    recorded TSO; the record is complete if all tables are. A table is beyond it after a run that ended before its
+    record, and in a run up to an earlier TSO.
 
     Args:
         record: the record from which this run started.
@@ -227,13 +228,15 @@ def record_mirrors(
     faults = {i: Note(NoteCode.SET_BACK if i in report.set_back else NoteCode.MIRROR, errors[i]) for i in errors}
     found = (_guarded_record(lake, source_tables, places, table, faults, record.tso) for table in record.tables)
     tables = tuple(t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found)
-    is_together = not blocked_tables(tables) and not tables_beyond(tables, record.tso)
-    complete = is_together and (asked_for_all or not _is_behind(lake, history, record))
+    lacking = {t.source_table for t in (*blocked_tables(tables), *tables_beyond(tables, record.tso))}
+    lacking |= set() if asked_for_all else _behind(lake, history, record)
+    tables = tuple(replace(table, complete=table.source_table not in lacking) for table in tables)
+    complete = all(table.complete for table in tables)
     newest = lake.control.newest()
     if newest is not None and newest != record:
         return newest  # another run continues from there: the mirrors here are not at this record's TSO
-    fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables)
-    if (fresh.tables, fresh.complete) != (record.tables, record.complete):
+    fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables, settled=True)
+    if not record.settled or (fresh.tables, fresh.held) != (record.tables, record.held):
         hit(Failpoint.BEFORE_RECORD)
         lake.control.record(fresh)
         hit(Failpoint.AFTER_RECORD)
@@ -241,7 +244,8 @@ def record_mirrors(
     return fresh
 
 
-def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
+def _behind(lake: Lake, history: History, record: WatermarkRecord) -> set[str]:
+    """The tables that lack changes of their changelog in a mirror or a history table."""
     errors: dict[str, str] = {}
     mirrors = pending_work(lake, history, record, errors=errors)
     histories = pending_histories(lake, history, record, errors=errors)
@@ -250,7 +254,7 @@ def _is_behind(lake: Lake, history: History, record: WatermarkRecord) -> bool:
     given_up = {
         t.source_table for t in recorded.values() if t.state == str(TableState.DROPPED) and t.has(NoteCode.MIRROR)
     }
-    return bool(behind - given_up or errors.keys() - given_up)
+    return (behind | errors.keys()) - given_up
 
 
 def _guarded_record(

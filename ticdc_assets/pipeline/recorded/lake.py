@@ -14,8 +14,11 @@ from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.control.tables import named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
@@ -25,37 +28,44 @@ HISTORY: Final = "history table"
 _DROPPED: Final = "dropped"
 
 
-def recorded_lake(config: Config, changefeed: Changefeed, at: int | None = None) -> RecordedLake:
-    """The tables of the newest complete record, or of the newest up to the TSO `at`. Needs no JVM.
+def recorded_lake(
+    config: Config, changefeed: Changefeed, at: int | None = None, tables: Sequence[str] = ()
+) -> RecordedLake:
+    """The tables of the newest record, or of the newest up to the TSO `at`. Needs no JVM.
+
+    Args:
+        tables: patterns such as `shop.users` or `*.*`. While one of these tables is held, the record is the newest one
+            in which all of them are complete. The other tables may be held in it: to read those is refused.
 
     Raises:
+        ConfigError: a pattern is invalid.
         NotYetError: there is no such record.
     """
     lake = Lake(read_only_config(config), changefeed)
-    where = f"changefeed {changefeed.name}"
-    record = lake.control.newest(complete=True) if at is None else lake.control.require_at(at, where)
-    if record is None:
-        advice = "Run `ticdc-assets run`, if nothing is recorded yet."
-        raise NotYetError(where, "a complete record in `watermarks`", "none", advice)
-    return RecordedLake(lake, record)
+    return RecordedLake(lake, lake.control.require_at(at, f"changefeed {changefeed.name}", named(tables)))
 
 
 @dataclass(frozen=True)
 class RecordedLake:
-    """A changefeed's tables at one recorded TSO."""
+    """A changefeed's tables at one recorded TSO. Tables that are held there are not of that TSO, and cannot be read."""
 
     lake: Lake = field(repr=False)  # its config may hold credentials
     record: WatermarkRecord = field(repr=False)
 
     @property
     def tso(self) -> int:
-        """The TSO up to which every table here is complete."""
+        """The TSO up to which every table of `tables` is complete."""
         return self.record.tso
 
     @property
+    def held(self) -> dict[str, str]:
+        """Why source tables cannot be read at this TSO, by `schema.table`."""
+        return {_name(table): table.note or "it is behind" for table in self.record.held if table.state != _DROPPED}
+
+    @property
     def tables(self) -> tuple[str, ...]:
-        """The source tables that exist at this TSO, as `schema.table`."""
-        return tuple(sorted(_name(table) for table in self.record.tables if table.state != _DROPPED))
+        """The source tables that can be read at this TSO, as `schema.table`."""
+        return tuple(sorted(_name(table) for table in self.record.tables if table.complete and table.state != _DROPPED))
 
     def mirror(self, name: str) -> RecordedTable:
         """The current rows of the source table `schema.table`. Raises ConfigError where there is no such mirror."""
@@ -93,10 +103,22 @@ class RecordedLake:
         wanted = fold_name(name, "")
         for table in self.record.tables:
             if table.state != _DROPPED and fold_name(_name(table), "") == wanted:
+                self._require_complete(table)
                 return table
         listed = ", ".join(self.tables) or "no table"
         where = f"changefeed {self.lake.changefeed.name}"
         raise ConfigError(where, f"a source table {name} at TSO {self.tso}", listed, "Give it as schema.table.")
+
+    def _require_complete(self, table: TableRecord) -> None:
+        if table.complete:
+            return
+        name = _name(table)
+        raise NotYetError(
+            f"changefeed {self.lake.changefeed.name}",
+            f"all of {name} up to TSO {self.tso}",
+            f"a table that is held: {table.note or 'it is behind'}",
+            "Name it in `tables`, with those to join it to: they are then of the newest TSO at which all are complete.",
+        )
 
 
 _WITHOUT: Final = {

@@ -16,11 +16,13 @@ TABLE_FIELDS: Final = [
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
     pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
     pa.field("notes", pa.list_(pa.field("element", _NOTE))), pa.field("settings", pa.string()),
+    pa.field("complete", pa.bool_()),
 ]  # fmt: skip
 WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
     pa.field("complete", pa.bool_()), pa.field("cursor", pa.string()),
     pa.field("tables", pa.list_(pa.field("element", pa.struct(TABLE_FIELDS)))),
+    pa.field("settled", pa.bool_()),
     pa.field("control_snapshots", pa.list_(pa.field("element", pa.struct([
         pa.field("name", pa.string()), pa.field("snapshot_id", pa.int64())
     ])))),

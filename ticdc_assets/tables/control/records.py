@@ -23,6 +23,7 @@ class TableRecord:
     rows: the number of rows of the mirror; None where it is not known.
     history: a digest of the history with which the changelog was written.
     settings: the `WrittenSettings` with which the changelog was written, as its property has them.
+    complete: whether the recorded snapshots have all of the table up to the TSO of a `settled` record.
     """
 
     source_table: str
@@ -41,6 +42,7 @@ class TableRecord:
     history_table: list[str] | None = None
     history_snapshot_id: int | None = None
     settings: str | None = None
+    complete: bool = field(default=False, compare=False)
 
     @property
     def note(self) -> str:
@@ -58,6 +60,7 @@ class WatermarkRecord:
 
     tso: the TSO up to which all tables are complete, if `complete`.
     complete: whether all mirrors and changelogs can be read together at `tso`.
+    settled: whether the mirrors had their turn: the tables that are `complete` can be read together at `tso`.
     cursor: where the next scan of the source begins.
     control_snapshots: the names of other control tables with their snapshots when it was written.
     """
@@ -69,6 +72,12 @@ class WatermarkRecord:
     cursor: str
     tables: tuple[TableRecord, ...]
     control_snapshots: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    settled: bool = field(default=False, compare=False)
+
+    @property
+    def held(self) -> tuple[TableRecord, ...]:
+        """The tables that cannot be read at `tso`."""
+        return tuple(table for table in self.tables if not table.complete)
 
 
 RecordPosition = tuple[str, int]

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyiceberg.exceptions import TableAlreadyExistsError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThan, LessThanOrEqual, Or
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.notes import Note, from_text
+from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.control.columns import (
     CLOSED_FOLDERS,
@@ -67,6 +68,28 @@ _PROPERTIES: Final = {
 }
 
 
+Wanted = Callable[[TableRecord], bool]
+"""Which tables must be complete in a record."""
+
+
+def nobody(table: TableRecord) -> bool:
+    """No table: the record is the newest one, and its `held` tables cannot be read at it."""
+    return False
+
+
+def named(patterns: Sequence[str]) -> Wanted:
+    """The tables whose names match a pattern such as `shop.users` or `*.*`. Raises ConfigError for an invalid one."""
+    selected = TableFilter(tuple(patterns))
+    if selected.rules == ("*.*",):
+        return everybody
+    return lambda table: bool(patterns) and table.state != "dropped" and selected.matches(table.schema, table.table)
+
+
+def everybody(table: TableRecord) -> bool:
+    """All tables of the record."""
+    return True
+
+
 class Control:
     """The control tables of one changefeed in its namespace."""
 
@@ -80,26 +103,40 @@ class Control:
         """The record with the largest TSO, the last written among equals; of one kind where `complete` is given."""
         return self._last(EqualTo("complete", complete) if complete is not None else AlwaysTrue())
 
-    def at(self, tso: int) -> WatermarkRecord | None:
-        """The complete record with the largest TSO up to `tso`."""
-        return self._last(And(EqualTo("complete", True), LessThanOrEqual("tso", tso)))
+    def at(self, tso: int | None = None, wanted: Wanted = nobody) -> WatermarkRecord | None:
+        """The newest settled record, up to `tso` if given, in which every table that is `wanted` is complete."""
+        kind = EqualTo("complete", True) if wanted is everybody else self._is_settled()
+        below: BooleanExpression = AlwaysTrue() if tso is None else LessThanOrEqual("tso", tso)
+        while (record := self._last(And(kind, below))) is not None:
+            lacking = [table.watermark for table in record.held if wanted(table)]
+            if not lacking:
+                return record
+            # A table is complete in no record above its watermark; one without any may not be in an earlier record.
+            below = LessThan("tso", min([record.tso, *(watermark + 1 for watermark in lacking if watermark)]))
+        return None
 
-    def require_at(self, tso: int, where: str) -> WatermarkRecord:
-        """The same as `at`. Raises NotYetError, which names the first complete record, where there is none."""
-        found = self.at(tso)
+    def require_at(self, tso: int | None, where: str, wanted: Wanted = nobody) -> WatermarkRecord:
+        """The same as `at`. Raises NotYetError, which names the first such record, where there is none."""
+        found = self.at(tso, wanted)
         if found is not None:
             return found
-        first = self._first_complete()
+        first = self._first_settled()
         time = f" ({to_datetime(first):%Y-%m-%d %H:%M:%S} UTC)" if first is not None and is_tso(first) else ""
         known = "none" if first is None else f"{first}{time} as the first one"
-        advice = "Run `ticdc-assets run`." if first is None else f"Take {first} or a later TSO."
-        raise NotYetError(where, f"a recorded TSO up to {tso}", known, advice)
+        expected = "a complete record in `watermarks`" if tso is None else f"a recorded TSO up to {tso}"
+        advice = "Run `ticdc-assets run`." if first is None or tso is None else f"Take {first} or a later TSO."
+        raise NotYetError(where, expected, known, advice)
 
-    def _first_complete(self) -> int | None:
+    def _is_settled(self) -> BooleanExpression:
+        table = self.watermarks()
+        known = table is not None and "settled" in table.schema().column_names
+        return Or(EqualTo("complete", True), EqualTo("settled", True)) if known else EqualTo("complete", True)
+
+    def _first_settled(self) -> int | None:
         table = self.watermarks()
         if table is None:
             return None
-        found = table.scan(row_filter=EqualTo("complete", True), selected_fields=("tso",)).to_arrow().column("tso")
+        found = table.scan(row_filter=self._is_settled(), selected_fields=("tso",)).to_arrow().column("tso")
         return None if len(found) == 0 else int(min(found.to_pylist()))
 
     def _last(self, where: BooleanExpression) -> WatermarkRecord | None:
@@ -338,7 +375,10 @@ def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) ->
 def _watermark(row: dict[str, Any]) -> WatermarkRecord:
     tables = tuple(map(_table, row.pop("tables") or ()))
     snapshots = tuple((of["name"], of["snapshot_id"]) for of in row.pop("control_snapshots", None) or ())
-    return _made(WatermarkRecord, {**row, "tables": tables, "control_snapshots": snapshots})
+    if row["complete"]:
+        tables = tuple(replace(table, complete=True) for table in tables)
+    settled = bool(row.pop("settled", None) or row["complete"])
+    return _made(WatermarkRecord, {**row, "tables": tables, "control_snapshots": snapshots, "settled": settled})
 
 
 def _row(table: TableRecord) -> dict[str, Any]:
@@ -346,10 +386,10 @@ def _row(table: TableRecord) -> dict[str, Any]:
 
 
 def _table(row: dict[str, Any]) -> TableRecord:
-    text, stored = row.pop("note"), row.pop("notes", None)
+    text, stored, complete = row.pop("note"), row.pop("notes", None), bool(row.pop("complete", None))
     is_held = row["state"] in ("waiting", "stopped")
     notes = from_text(text, is_held=is_held) if stored is None else tuple(Note(**note) for note in stored)
-    return _made(TableRecord, {**row, "notes": notes})
+    return _made(TableRecord, {**row, "notes": notes, "complete": complete})
 
 
 def _made(of: Callable[..., Row], row: Mapping[str, Any]) -> Row:

@@ -2,7 +2,8 @@
 
 These records stay: all recent ones; of older ones, the last complete one of each UTC day, and of each UTC hour where
 that is asked; the pinned ones; those that views show; the newest complete one; and the newest one, from which runs
-continue. A record is removed before the snapshots that it names, so that every record can be read.
+continue. Of records in which some tables are held, the same stay. A record is removed before the snapshots that it
+names, so that every record can be read.
 """
 
 from __future__ import annotations
@@ -76,30 +77,34 @@ def thin(
 
 def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, limits: Mapping[str, datetime]) -> list[bool]:
     """`limits` gives, by the form of a period's time, since when the last complete record of each period stays."""
-    heads = rows.select(["tso", "recorded_at", "complete"]).to_pylist()
+    heads = rows.select(
+        [n for n in ("tso", "recorded_at", "complete", "settled") if n in rows.column_names]
+    ).to_pylist()
     order = sorted(range(len(heads)), key=lambda i: (heads[i]["tso"], heads[i]["recorded_at"]))
     wanted = set(pins)
-    last_of_period: dict[str, int] = {}
+    last_of_period: dict[tuple[bool, str], int] = {}
     pinned_rows: dict[int, int] = {}
-    newest_complete = order[-1:]
+    newest: dict[bool, int] = {}
     for i in order:
         head = heads[i]
-        if not head["complete"]:
+        complete = bool(head["complete"])
+        if not complete and not head.get("settled"):
             continue
-        newest_complete = [i]
+        newest[complete] = i
         for form, limit in limits.items():
             if head["recorded_at"] >= limit:
-                last_of_period[head["recorded_at"].strftime(form)] = i
+                last_of_period[complete, head["recorded_at"].strftime(form)] = i
         if head["tso"] in wanted:
             pinned_rows[head["tso"]] = i
-    kept = {*last_of_period.values(), *pinned_rows.values(), *newest_complete, *order[-1:]}
+    kept = {*last_of_period.values(), *pinned_rows.values(), *newest.values(), *order[-1:]}
     return [i in kept or head["recorded_at"] >= older_than for i, head in enumerate(heads)]
 
 
 def _snapshot_ids(kept: pa.Table) -> frozenset[int]:
-    """The snapshots that must stay: those of complete records and of the newest record, which `tables` shows."""
+    """The snapshots that must stay: those of records that can be read, and of the newest one, which `tables` shows."""
     newest = max(range(len(kept)), key=lambda i: (kept["tso"][i].as_py(), kept["recorded_at"][i].as_py()), default=-1)
-    shown = [complete or i == newest for i, complete in enumerate(kept["complete"].to_pylist())]
+    settled = kept["settled"].to_pylist() if "settled" in kept.column_names else [False] * len(kept)
+    shown = [c or s or i == newest for i, (c, s) in enumerate(zip(kept["complete"].to_pylist(), settled, strict=True))]
     tables = pc.list_flatten(kept.filter(pa.array(shown, pa.bool_())).column("tables"))
     found: set[int] = set()
     for name in ("mirror_snapshot_id", "changelog_snapshot_id", "history_snapshot_id"):
