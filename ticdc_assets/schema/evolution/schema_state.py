@@ -115,8 +115,8 @@ class Change:
         return self.shape.table
 
     def with_times_of(self, sent: TableSchema | None) -> Change:
-        """The change with the times of TIMESTAMP defaults in UTC, which the schemas of Simple and of a storage sink
-        have."""
+        """The change with the times of TIMESTAMP defaults in UTC, which the schemas of Simple, of a storage sink
+        and of Avro have."""
         return self if sent is None else replace(self, effects=tuple(_with_time_of(e, sent) for e in self.effects))
 
 

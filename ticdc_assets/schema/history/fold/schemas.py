@@ -92,7 +92,7 @@ def _adopt(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, after
         for c in shape.table.columns
         if c.uid not in uids_before and builder.shape.table.column(c.name) is None
     )
-    state.change(builder, Change(shape, fills), event.commit_ts)
+    state.change(builder, Change(shape, fills).with_times_of(shape.table), event.commit_ts)
 
 
 def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, inferred: TableSchema) -> None:
