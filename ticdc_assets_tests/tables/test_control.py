@@ -66,6 +66,15 @@ def test_columns_of_a_newer_version_are_named_in_one_sentence(control: Control):
         control.newest()
 
 
+def test_tables_that_did_not_change_are_not_written_again(control: Control):
+    tables = record(10, 1).tables
+    control.keep_tables(tables)
+
+    control.keep_tables(tables)
+
+    assert len(control._catalog.load_table((*control.namespace, "tables")).snapshots()) == 1
+
+
 def test_many_runs_leave_few_files_and_every_record(control: Control, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(control_tables, "FILES_MAX", 4)
 

@@ -382,7 +382,7 @@ def _watermark(row: dict[str, Any]) -> WatermarkRecord:
 
 
 def _row(table: TableRecord) -> dict[str, Any]:
-    return {**asdict(table), "note": table.note}
+    return {**asdict(table), "note": table.note, "notes": [asdict(note) for note in table.notes]}
 
 
 def _table(row: dict[str, Any]) -> TableRecord:
