@@ -61,6 +61,10 @@ class LakeColumn:
     required: bool = False
 
 
+COMMIT_TS_COLUMN: Final = LakeColumn(0, COMMIT_TS, pa.int64())
+"""The column of a mirror that the source does not have."""
+
+
 def mirror_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> tuple[LakeColumn, ...]:
     """The columns of a mirror for one schema version: all stored columns, with the key columns required."""
     return tuple(LakeColumn(c.uid, column_name(c.name), arrow_type(c.type), c.name in key) for c in columns)

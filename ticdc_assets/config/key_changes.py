@@ -49,7 +49,7 @@ KEY_CHANGES: Final[Mapping[str, tuple[OnChange, str]]] = {
         "Tables whose key becomes another one: `settings`. A table without a key gets its mirror at once, unless an "
         "update has changed the new key. Columns that cannot be the key of a table: `keys`",
     ),
-    "partition": (OnChange.NEXT, "Of mirrors that are created, or lose a partition column in a rebuild"),
+    "partition": (OnChange.NEXT, "Of mirrors that are created or rebuilt"),
     "format_version": (OnChange.NEXT, "Of mirrors and histories that are created"),
     "on_drop": (
         OnChange.WHOLE,

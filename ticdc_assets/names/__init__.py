@@ -9,7 +9,7 @@ is kept too: SQL, REST and file catalogs distinguish names by case, but Hive and
 
 from __future__ import annotations
 
-from ticdc_assets.names.columns import column_name, source_column_name
+from ticdc_assets.names.columns import OWN_PREFIX, column_name, source_column_name
 from ticdc_assets.names.dagster_names import OP_NAME_CHARS_MAX, asset_key_part, op_name
 from ticdc_assets.names.encoding import ENCODED_BYTES_MAX, decode, encode
 from ticdc_assets.names.identifiers import (
@@ -28,6 +28,7 @@ __all__ = [
     "ENCODED_BYTES_MAX",
     "FIELDS",
     "OP_NAME_CHARS_MAX",
+    "OWN_PREFIX",
     "IdentifierTemplates",
     "asset_key_part",
     "changelog_identifier",

@@ -8,7 +8,8 @@ from typing import Final
 
 from ticdc_assets.names.encoding import EMPTY, encoded_chars, unescaped
 
-_OWN_PREFIX: Final = "_ticdc_"
+OWN_PREFIX: Final = "_ticdc_"
+"""Names of this project begin with it; those of the source never do in the lake."""
 _OWN_SUFFIX: Final = re.compile(r"(?<=_)_v[0-9]{15,}\Z")
 _ICEBERG_COLUMNS: Final = frozenset(
     {
@@ -61,7 +62,7 @@ def _is_column_char(char: str) -> bool:
 
 def _starts_reserved(name: str, at: int) -> bool:
     lowered = name.lower()
-    own = lowered.startswith(_OWN_PREFIX) or lowered in _ICEBERG_COLUMNS
+    own = lowered.startswith(OWN_PREFIX) or lowered in _ICEBERG_COLUMNS
     return at == 0 and (own or name[1:2].isdigit())
 
 

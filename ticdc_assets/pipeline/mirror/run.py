@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ticdc_assets.errors import CREATE_AGAIN
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.names import column_name
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
 from ticdc_assets.pipeline.changelog.exchanges import Exchanges
 from ticdc_assets.pipeline.commit_range import TableState
@@ -187,19 +186,15 @@ def writer_of(
     lake: Lake, run_id: str, jvm: JvmCatalog, source_table: SourceTable, identifier: Identifier
 ) -> MirrorWriter:
     """The writer of the source table's mirror under this name."""
-    options = options_of(lake, source_table)
-    changefeed = lake.changefeed
-    return MirrorWriter(
-        lake.catalog, jvm, identifier, changefeed.name, run_id, options, lake.mirror_files, changefeed.time_zone
-    )
+    options, zone = options_of(lake, source_table), lake.changefeed.time_zone
+    of = (lake.catalog, jvm, identifier, lake.changefeed.name, run_id, options, lake.mirror_files)
+    return MirrorWriter(*of, zone, lake.control.namespace)
 
 
 def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
     """The configured options of the source table's mirror."""
-    fields = lake.changefeed.mirror.partition_of(*source_table.name)
-    first_key = column_name(source_table.newest.key[0]) if source_table.newest.key else ""
-    spec = tuple((f.transform, f.argument, column_name(f.column) if f.column else first_key) for f in fields)
-    return MirrorOptions(lake.changefeed.mirror.format_version, spec)
+    mirror = lake.changefeed.mirror
+    return MirrorOptions(mirror.format_version, mirror.partition_of(*source_table.name))
 
 
 # -- the record --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
 from ticdc_assets.notes import UNFIT_CHANGELOGS
@@ -22,8 +23,10 @@ from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.clone import clone_of
-from ticdc_assets.tables.mirror.versions import columns_at
-from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN, first_keyed
+from ticdc_assets.tables.mirror.branch import MirrorBranch
+from ticdc_assets.tables.mirror.column_change import columns_at
+from ticdc_assets.tables.mirror.partitioning import fields_at
+from ticdc_assets.tables.mirror.writer import first_keyed
 from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progress, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
@@ -107,6 +110,8 @@ class MirrorRebuild:
     # -- under a second name ---------------------------------------------------------------------------------------
 
     def _made_in_clone(self, run_id: str, mirror: Table, changelog: Table, first: Version, watermark: int) -> Progress:
+        branch = MirrorBranch(self.jvm(), self.place.mirror, self.lake.changefeed.name, run_id)
+        mirror = branch.with_free_names(mirror, self.source_table)
         clone = clone_of(
             self.jvm(), mirror, clone_name(self.lake, self.source_table, run_id), self.lake.changefeed.name
         )
@@ -116,7 +121,8 @@ class MirrorRebuild:
             effects = effects_digest(self.source_table, first.from_ts)
             properties = {VERSION: str(first.from_ts), BORN: str(born.from_ts), EFFECTS: effects}
             key = [column_name(name) for name in first.table.key]
-            partitioning = options_of(self.lake, self.source_table).partitioning
+            configured = options_of(self.lake, self.source_table).partitioning
+            partitioning = fields_at(self.source_table, first.from_ts, configured)
             clone.empty_with((*columns_at(first), COMMIT_TS_COLUMN), key, properties, partitioning, begin)
             job = self._job(run_id, clone.identifier, changelog, begin, first, watermark)
             progress = progress_of(self._finished(job))

@@ -25,6 +25,7 @@ from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
+from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
 from ticdc_assets.tables.mirror.effects import fill_literal
@@ -86,7 +87,7 @@ class HistoryWriter:
         self._catalog = catalog
         self._jvm = jvm
         self._branch = MirrorBranch(jvm, identifier, changefeed, run_id)
-        self._options = MirrorOptions(format_version, (("identity", None, IS_CURRENT),))
+        self._options = MirrorOptions(format_version)
         self._zone = zone
 
     def bring_up(self, plan: HistoryPlan, location: str | None) -> Table:
@@ -126,7 +127,8 @@ class HistoryWriter:
             COLUMNS: columns_property(ids),
         }
         ensure_namespace(self._catalog, identifier[:-1])
-        self._jvm.create(identifier, columns, (), location, properties, self._options.partitioning)
+        spec = (SpecField(IS_CURRENT, "identity", None, IS_CURRENT),)
+        self._jvm.create(identifier, columns, (), location, properties, spec)
         hit(Failpoint.HISTORY_MADE)
         return self._catalog.load_table(identifier)
 

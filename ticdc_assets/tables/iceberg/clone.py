@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.tables.iceberg.schema_step import SchemaStep
+from ticdc_assets.changes.layout import COMMIT_TS_COLUMN, LakeColumn
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep, order_columns
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
-from ticdc_assets.tables.mirror.versions import order_columns
-from ticdc_assets.tables.mirror.writer import COMMIT_TS_COLUMN
+from ticdc_assets.tables.mirror.column_change import WHOLE_FILES, Step, lacks_partition_columns
+from ticdc_assets.tables.mirror.partitioning import PlacedField, spec_steps
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION, Progress, columns_property
 
 if TYPE_CHECKING:
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
-_OF_THE_CLONE: Final = {
+OF_A_CLONE: Final = {
     # The clone shares its files with the table: neither a commit nor a DROP of it may remove any.
     "write.metadata.delete-after-commit.enabled": "false",
     "gc.enabled": "false",
 }
-_TAKEN_OVER: Final = "ticdc."
-"""The prefix of the properties that the table takes over."""
-
-SpecFields = Sequence[tuple[str, int | None, str]]
+_TAKEN_OVER: Final = ("ticdc.", *WHOLE_FILES)
+"""The prefixes of the properties that the table takes over."""
 
 
 class Clone:
@@ -54,21 +52,30 @@ class Clone:
         """Register the clone in the catalog."""
         self._jvm.register(self.identifier, self._table.metadata_location)
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the catalog has it."""
+        return bool(self._jvm.java.tableExists(self._jvm.identifier_of(self.identifier)))
+
+    def forget(self) -> None:
+        """Remove the clone from the catalog, if it is there. Its files stay."""
+        self._jvm.java.dropTable(self._jvm.identifier_of(self.identifier), False)
+
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     def empty(self) -> None:
         """Start without rows, with the table's columns."""
-        self._begin([], {}, (), (), Progress())
+        self._begin([], {}, (), Progress())
 
     def empty_with(
         self,
         columns: Sequence[LakeColumn],
         key: Sequence[str],
         more_properties: Mapping[str, str],
-        partitioning: SpecFields,
+        partitioning: Sequence[PlacedField],
         progress: Progress,
     ) -> None:
-        """Start at `progress` without rows, with these columns and also `more_properties`."""
+        """Start at `progress` without rows, with these columns, partitions and also `more_properties`."""
         schema = self._table.schema()
         types = {field.name: arrow_of(field.field_type) for field in schema.fields}
         kept = {c.name for c in columns if types.get(c.name) == c.type}
@@ -89,62 +96,43 @@ class Clone:
                 arrange.require(column.name)
         arrange.identify_by([c.name for c in columns if c.name in key and can_identify(c.type)])
         order_columns(arrange, [column.name for column in columns])
+        by_id = {ids[column.name]: column for column in columns}
+        leave, join = spec_steps(self._table, by_id, partitioning, None)
         properties = {
             **more_properties,
+            **(WHOLE_FILES if lacks_partition_columns(self._table, set(by_id)) else {}),
             COLUMNS: columns_property({c.uid: [ids[c.name]] for c in columns if c is not COMMIT_TS_COLUMN}),
         }
-        self._begin([free, add, arrange], properties, [field.field_id for field in gone], partitioning, progress)
+        steps = [step for step in (leave, free, add, arrange, join) if step]
+        self._begin(steps, properties, [field.field_id for field in gone], progress)
         made = self._jvm.load(self.identifier).field_ids()
         assert all(made[c.name] == ids[c.name] for c in columns), "Iceberg gave other field ids than planned"
 
     def _begin(
         self,
-        steps: Sequence[SchemaStep],
+        steps: Sequence[Step],
         more_properties: Mapping[str, str],
         gone: Sequence[int],
-        partitioning: SpecFields,
         progress: Progress,
     ) -> None:
         transaction = self._jvm.load(self.identifier).java.newTransaction()
         properties = transaction.updateProperties().remove(REPLAYED)
-        for key, value in {**_OF_THE_CLONE, **more_properties}.items():
+        for key, value in {**OF_A_CLONE, **more_properties}.items():
             properties = properties.set(key, value)
         properties.commit()
-        rows = transaction.newDelete().deleteFromRowFilter(self._expressions("alwaysTrue")())
+        every_row = self._jvm.named("org.apache.iceberg.expressions.Expressions.alwaysTrue")()
+        rows = transaction.newDelete().deleteFromRowFilter(every_row)
         summary = progress.summary(self._changefeed, Progress()) | {
             k: v for k, v in more_properties.items() if k == VERSION
         }
         for key, value in summary.items():
             rows = rows.set(key, value)
         rows.commit()
-        is_cut = any(field.source_id in gone for field in self._table.spec().fields)
-        if is_cut:
-            self._remove_partitioning(transaction)
         if any(field.source_id in gone for field in self._table.sort_order().fields):
             transaction.replaceSortOrder().commit()
         for step in steps:
-            if step:
-                step(transaction, self._jvm)
-        if is_cut:
-            self._add_partitioning(transaction, partitioning)
+            step(transaction, self._jvm)
         transaction.commitTransaction()
-
-    def _remove_partitioning(self, transaction: Any) -> None:
-        update = transaction.updateSpec()
-        for field in self._table.spec().fields:
-            update = update.removeField(field.name)
-        update.commit()
-
-    def _add_partitioning(self, transaction: Any, partitioning: SpecFields) -> None:
-        update = transaction.updateSpec()
-        for transform, argument, column in partitioning:
-            if transform != "void":
-                make = self._expressions("ref" if transform == "identity" else transform)
-                update = update.addField(make(column) if argument is None else make(column, argument))
-        update.commit()
-
-    def _expressions(self, name: str) -> Any:
-        return self._jvm.named(f"org.apache.iceberg.expressions.Expressions.{name}")
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

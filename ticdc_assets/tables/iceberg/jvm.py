@@ -17,9 +17,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.errors import StaleRunError
+from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.iceberg.row_changes import row_changes
+from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
 from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
@@ -69,7 +70,7 @@ class JvmCatalog:
         key: Sequence[str],
         location: str | None,
         properties: Mapping[str, str],
-        partitioning: Sequence[tuple[str, int | None, str]] = (),
+        partitioning: Sequence[SpecField] = (),
     ) -> JvmTable:
         """Create a table with one empty snapshot, from which branches can start.
 
@@ -77,16 +78,15 @@ class JvmCatalog:
             columns: in this order they get the field ids 1 to n.
             key: the names of the identifier fields.
             location: None if the catalog chooses it.
-            partitioning: (transform, argument, column) of each partition field.
 
         Raises:
             StaleRunError: another run has created the table first.
         """
         schema = self.named("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(_schema_json(columns, key)))
         spec = self.named("org.apache.iceberg.PartitionSpec.builderFor")(schema)
-        for transform, argument, column in partitioning:
-            make = getattr(spec, "alwaysNull" if transform == "void" else transform)
-            spec = make(column) if argument is None else make(column, argument)
+        for field in partitioning:
+            argument = () if field.argument is None else (field.argument,)
+            spec = getattr(spec, field.transform)(field.column, *argument, field.name)
         builder = self._catalog.buildTable(self.identifier_of(identifier), schema)
         if location is not None:
             builder = builder.withLocation(location)
@@ -281,6 +281,25 @@ class JvmTable:
         except StaleRunError:
             return False
         return True
+
+    def rename_partition_fields(self, names: Mapping[str, str]) -> None:
+        """Rename partition fields in all specs that the table has or had, in one commit. Files and readers know a field
+        by its id. Raises ConfigError where the catalog takes no such change, as over REST."""
+        base = self.java.operations().refresh()
+        metadata = json.loads(self.named("org.apache.iceberg.TableMetadataParser.toJson")(base))
+        for field in (field for spec in metadata["partition-specs"] for field in spec["fields"]):
+            field["name"] = names.get(field["name"], field["name"])
+        self.commit(base, self.named("org.apache.iceberg.TableMetadataParser.fromJson")(json.dumps(metadata)))
+        self.java.refresh()
+        left = [field.name() for spec in self.java.specs().values() for field in spec.fields() if field.name() in names]
+        if left:
+            raise ConfigError(
+                str(self.java.name()),
+                "partition fields with other names than the source's columns",
+                ", ".join(left),
+                "This catalog cannot rename them. Drop this mirror in the catalog: the next run makes it again from "
+                "its changelog, and its earlier snapshots are lost.",
+            )
 
     def evolve(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.changes.layout import LakeColumn
@@ -71,6 +72,13 @@ class SchemaStep:
             else:
                 update = getattr(update, method)(*arguments)
         update.commit()
+
+
+def order_columns(step: SchemaStep, names: Sequence[str]) -> None:
+    """Put the columns into this order."""
+    step.move_first(names[0])
+    for before, name in pairwise(names):
+        step.move_after(name, before)
 
 
 def change_column(column: LakeColumn, name: str, arrow: pa.DataType, free: SchemaStep, take: SchemaStep) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote, quote_path
+from ticdc_assets.tables.iceberg.clone import Clone
 from ticdc_assets.tables.iceberg.commits import was_overtaken
-from ticdc_assets.tables.progress import VERSION, Progress, progress_of, stale
+from ticdc_assets.tables.mirror.partitioning import colliding_names
+from ticdc_assets.tables.progress import SOURCE_TABLE, VERSION, Progress, progress_of, stale
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 
@@ -32,6 +36,28 @@ class MirrorBranch:
     def load(self) -> JvmTable:
         """Load the mirror through Iceberg's Java API."""
         return self._jvm.load(self.identifier)
+
+    def of(self, identifier: Identifier) -> MirrorBranch:
+        """The branch of the same run on another table."""
+        return MirrorBranch(self._jvm, identifier, self.changefeed, self.run_id)
+
+    def with_free_names(self, table: Table, source_table: SourceTable) -> Table:
+        """The mirror with no partition field that has the name of a column of the source."""
+        names = colliding_names(table, source_table)
+        if not names:
+            return table
+        self.load().rename_partition_fields(names)
+        return table.refresh()
+
+    def clone(self, table: Table, namespace: Identifier) -> Clone:
+        """A clone of the mirror, registered in a namespace. Those of other runs are removed from the catalog."""
+        prefix = f"altered_{hashlib.sha256(table.properties[SOURCE_TABLE].encode()).hexdigest()[:12]}_"
+        for other in table.catalog.list_tables(namespace):
+            if other[-1].startswith(prefix):
+                Clone(self._jvm, table, other, self.changefeed).forget()
+        clone = Clone(self._jvm, table, (*namespace, prefix + self.run_id.replace("-", "")), self.changefeed)
+        clone.register()
+        return clone
 
     @property
     def target(self) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyiceberg.table import Table
 
-from ticdc_assets.changes import layout
-from ticdc_assets.changes.layout import LakeColumn
+from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
+from ticdc_assets.config.model import PartitionField
 from ticdc_assets.errors import LOAD_AGAIN, ConfigError, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import column_name, quote
@@ -28,10 +27,11 @@ from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress, snapshot_id
+from ticdc_assets.tables.mirror.column_change import columns_at
 from ticdc_assets.tables.mirror.kept_files import KeptFiles
-from ticdc_assets.tables.mirror.partitioning import require_partitioning
+from ticdc_assets.tables.mirror.partitioning import fields_at, new_spec, require_partitioning
 from ticdc_assets.tables.mirror.size import has_files
-from ticdc_assets.tables.mirror.versions import VersionSteps, columns_at
+from ticdc_assets.tables.mirror.versions import VersionSteps
 from ticdc_assets.tables.progress import (
     BORN,
     COLUMNS,
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MirrorOptions:
-    """A mirror's options: its Iceberg format version, and its partitioning as (transform, argument, column)."""
+    """A mirror's options: its Iceberg format version, and its configured partitioning."""
 
     format_version: int = 3
-    partitioning: tuple[tuple[str, int | None, str], ...] = ()
+    partitioning: tuple[PartitionField, ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
@@ -120,12 +120,13 @@ class MirrorWriter:
         options: MirrorOptions,
         kept: KeptFiles,
         zone: str = "UTC",
+        aside: Identifier = (),
     ) -> None:
         self._catalog = catalog
         self._jvm = jvm
         self._options = options
         self._branch = MirrorBranch(jvm, identifier, changefeed, run_id)
-        self._versions = VersionSteps(self._branch, zone)
+        self._versions = VersionSteps(self._branch, options.partitioning, zone, aside)
         self._kept = kept
         self._loaded: JvmTable | None = None
 
@@ -178,7 +179,7 @@ class MirrorWriter:
         """Create the mirror with the first version that has a key."""
         first = first_keyed(source_table)
         columns = (*columns_at(first), COMMIT_TS_COLUMN)
-        require_partitioning(self.identifier, columns, self._options.partitioning)
+        require_partitioning(self.identifier, source_table, self._options.partitioning)
         ensure_namespace(self._catalog, self.identifier[:-1])
         ids = {c.uid: [number] for number, c in enumerate(columns, start=1) if c is not COMMIT_TS_COLUMN}
         properties = {
@@ -190,7 +191,9 @@ class MirrorWriter:
             EFFECTS: effects_digest(source_table, first.from_ts),
         }
         key = [column_name(name) for name in first.table.key]
-        self._jvm.create(self.identifier, columns, key, location, properties, self._options.partitioning)
+        fields = fields_at(source_table, first.from_ts, self._options.partitioning)
+        spec = new_spec(fields, {column.uid: column.name for column in columns})
+        self._jvm.create(self.identifier, columns, key, location, properties, spec)
         hit(Failpoint.MIRROR_MADE)
         return self._catalog.load_table(self.identifier)
 
@@ -262,10 +265,6 @@ class MirrorWriter:
     def _after(self, table: Table, segment: Segment) -> Progress:
         position = progress_of(table).position if segment.position is None else segment.position
         return Progress(segment.watermark, position, self.run_id)
-
-
-COMMIT_TS_COLUMN: Final = LakeColumn(0, layout.COMMIT_TS, pa.int64())
-"""The column of a mirror that the source does not have."""
 
 
 def first_keyed(source_table: SourceTable) -> Version:

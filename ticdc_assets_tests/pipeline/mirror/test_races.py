@@ -186,7 +186,7 @@ def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
         assert set(watermarks) == {1000, 1100, 2000}
 
 
-@pytest.mark.parametrize("step", ["_add_and_rename", "_finish"])
+@pytest.mark.parametrize("step", ["_applied_aside", "_finish"])
 def test_an_overtaken_merge_does_not_apply_a_step_of_a_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ):
