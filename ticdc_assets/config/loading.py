@@ -106,11 +106,15 @@ def _spark(section: Section) -> SparkConfig:
         section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, next to conf:.")
     if "spark.remote" in conf:
         section.problem("conf", *_NO_CONNECT)
+    if conf.get(_CASE, "true").strip().lower() != "true":
+        advice = "Remove it. Spark would take columns of a source for one, such as s and the long s."
+        section.problem("conf", f"{_CASE}: true", shown(conf[_CASE]), advice)
     section.close()
     return SparkConfig(master, conf)
 
 
 _SETTING: Final = "spark."
+_CASE: Final = "spark.sql.caseSensitive"
 _MASTER: Final = re.compile(
     r"local(\[([1-9]\d*|\*)(,\s*\d+)?\]|-cluster\[.*\])?|yarn|k8s://.+|spark://[^\s,:/]+:\d+(,[^\s,:/]+:\d+)*"
 )

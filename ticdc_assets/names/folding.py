@@ -21,6 +21,21 @@ def fold(name: str) -> str:
     return name.lower() if name.isascii() else "".join(map(_lower, name))
 
 
+def are_alike(one: str, other: str) -> bool:
+    """Whether Go's `strings.EqualFold` takes two names for one: it also ignores the forms of a letter, such as s and
+    the long s, which `fold` tells apart."""
+    return len(one) == len(other) and all(map(_is_alike, one, other))
+
+
+def _is_alike(one: str, other: str) -> bool:
+    return one == other or _simple_fold(one) == _simple_fold(other)
+
+
+def _simple_fold(char: str) -> str:
+    whole = char.casefold()
+    return whole if len(whole) == 1 else char if char == "\u0130" else char.lower()
+
+
 @cache  # of all characters: a bounded number
 def _lower(char: str) -> str:
     if char == "İ":

@@ -29,7 +29,7 @@ _CONF: Final[dict[str, str]] = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "false",
+    "spark.sql.caseSensitive": "true",  # else columns of TiDB may be one for Spark, such as s and the long s
     "spark.driver.memory": "2g",
     # A run ends before Java's optimised code pays off: compiling it took much of Java's time. Loops that stay hot, as
     # in a large MERGE, are still optimised.

@@ -192,6 +192,10 @@ def test_other_catalogs_take_their_settings_as_they_are(tmp_path):
         ({"spark": {"remote": "sc://h"}}, "spark.remote (line 5): expected the master of a Spark with a JVM"),
         ({"spark": {"master": "sc://h"}}, "found Spark Connect. Mirrors are merged through the driver's own JVM"),
         (
+            {"spark": {"conf": {"spark.sql.caseSensitive": False}}},
+            "spark.conf (line 5): expected spark.sql.caseSensitive: true, found 'false'. Remove it.",
+        ),
+        (
             {"spark": {"conf": {"spark.remote": "sc://h"}}},
             "spark.conf (line 5): expected the master of a Spark with a JVM",
         ),

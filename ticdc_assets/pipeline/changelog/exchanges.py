@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.names import quote_path
+from ticdc_assets.names import quote, quote_path
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.exchange_worker import ANSWER, MovedRows, write_moved
 from ticdc_assets.pipeline.mirror.pending import mirror_of
@@ -223,12 +223,14 @@ class Exchanges:
         sources = [f"{self._quoted(mirror)} VERSION AS OF {snapshot_id(mirror)}" for mirror in mirrors]
         zone = self._lake.changefeed.time_zone
         conditions = [rows_condition((exchange.moved.rows,), zone), "true"]
-        self._check_places(exchange, sources, conditions[0])
         names = [
             self._names(source_table_id, mirror, exchange)
             for source_table_id, mirror in zip(exchange.tables, mirrors, strict=True)
         ]
         columns = [fold(c.name) for c in _before(side, exchange).table.stored_columns]
+        spelt = ", ".join(f"{quote(names[1][column])} AS {quote(names[0][column])}" for column in columns)
+        # The tables may spell a column in different case, and the condition has the names of the partitioned one.
+        self._check_places(exchange, [sources[0], f"(SELECT {spelt} FROM {sources[1]})"], conditions[0])  # noqa: S608
         own = exchange.tables.index(side.id)
         pairs = [(names[own][column], names[1 - own][column]) for column in columns]
         return exchange_sql.moved_rows(sources[own], conditions[own], sources[1 - own], conditions[1 - own], pairs)

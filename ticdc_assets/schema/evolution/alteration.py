@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.names.folding import fold
+from ticdc_assets.names.folding import are_alike, fold
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import in_table, named_indexes
 from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
@@ -179,9 +179,22 @@ class Alteration:
             raise self._fault(f"a column {action.name}", "no column of that name in a table inferred from rows")
         if slot is None:
             return
+        if slot.was is not None:
+            self._refuse_copied(slot.was, action.definition.column)
         slot.column = self._modified(slot.column, action.definition)
         if action.place is not None:
             self._moves.append((slot, action.place))
+
+    def _refuse_copied(self, old: Column, new: Column) -> None:
+        """Raise where TiDB may convert the values of another column: the first one that Go's EqualFold takes for it.
+        The order of columns that are inferred from rows is not known."""
+        first = next(c.name for c in self._before.columns if are_alike(c.name, old.name))
+        if self._before.inferred:  # their order is not known
+            first = next(
+                (c.name for c in self._before.columns if c is not old and are_alike(c.name, old.name)), old.name
+            )
+        if first != old.name and old.type != new.type:
+            raise self._fault(f"values of the column {old.name} to convert", f"those of {first}, which TiDB may copy")
 
     def _modified(self, old: Column, definition: ddl.ColumnDefinition) -> Column:
         new = replace(self._as_defined(definition, old.uid), column_id=old.column_id)

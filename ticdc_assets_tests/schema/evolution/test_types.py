@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, lake_type, preserves, promotes
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.schema.mysql_types import parse_type
@@ -155,3 +156,22 @@ def test_a_whole_number_is_kept_as_it_is_exactly_where_the_new_range_has_all_of_
     has_all = RANGES[new][0] <= RANGES[old][0] and RANGES[old][1] <= RANGES[new][1]
 
     assert preserves(*types) == (has_all and promotes(*types))
+
+
+# What a TiDB 8.5 does: columns in table order, the modified one, and whether TiDB copies the other's values
+ALIKE = [("ſ", "s", "s", True), ("s", "ſ", "s", False), ("ς", "σ", "σ", True), ("K", "k2", "k2", False)]
+
+
+@pytest.mark.parametrize(("first", "second", "modified", "is_copied"), [*ALIKE, ("ı", "i", "i", False)])
+def test_a_type_change_stops_where_tidb_converts_the_values_of_a_column_that_is_alike(
+    first, second, modified, is_copied
+):
+    shape = table(f"id INT PRIMARY KEY, `{first}` INT, `{second}` INT")
+
+    for new in ("VARCHAR(20)", "TINYINT", "INT UNSIGNED"):
+        if is_copied:
+            with pytest.raises(SchemaError, match=f"those of {first}, which TiDB may copy"):
+                altered(shape, f"MODIFY `{modified}` {new}")
+        else:
+            assert altered(shape, f"MODIFY `{modified}` {new}").effects
+    assert not altered(shape, f"MODIFY `{modified}` INT NOT NULL").effects
