@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ticdc_assets.printable import printable
+
 
 class TicdcAssetsError(Exception):
     """Base class of all errors of this project; `where`, `expected`, `found`, `advice` are the parts of the message."""
@@ -21,7 +23,7 @@ class TicdcAssetsError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        return f"{self.where}: expected {self.expected}, found {self.found}. {self.advice}"
+        return printable(f"{self.where}: expected {self.expected}, found {self.found}. {self.advice}")
 
 
 LOAD_AGAIN: Final = (

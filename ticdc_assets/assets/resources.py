@@ -32,6 +32,7 @@ from ticdc_assets.pipeline.run import ChangelogRun, run_of
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.plurals import counted
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.tso import parse_tso
 from ticdc_assets.work_progress import OnProgress
@@ -204,4 +205,4 @@ def report_failures(run: ChangefeedRun, retry_number: int = RETRIES_MAX) -> Iter
         return
     if isinstance(fault, (StaleRunError, SourceError, LakeError)) and retry_number < RETRIES_MAX:
         raise dg.RetryRequested(RETRIES_MAX, RETRY_AFTER_S * 2**retry_number) from fault
-    raise dg.Failure(str(fault), allow_retries=False) from fault
+    raise dg.Failure(printable(str(fault)), allow_retries=False) from fault

@@ -16,6 +16,7 @@ from ticdc_assets.assets.resources import PROGRESS
 from ticdc_assets.assets.translation import Translate, translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tables.locations import history_of
@@ -97,7 +98,7 @@ class Feed:
         return self._metadata(table, lambda *of: history_of(mirror_identifier(*of)))
 
     def _metadata(self, table: KnownTable, identifier: Callable[..., tuple[str, ...]]) -> dict[str, str]:
-        metadata = {"source_table": f"{table.schema}.{table.table}"}
+        metadata = {"source_table": printable(f"{table.schema}.{table.table}")}
         with suppress(SchemaError):  # an impossible name stops that table in a run, and must not stop loading
             parts = identifier(self.target, self.names.changefeed, table.schema, table.table)
             metadata["dagster/table_name"] = ".".join((self.catalog, *parts))
@@ -109,12 +110,12 @@ class Feed:
         return [table for name, table in tables.items() if name not in known]
 
 
-def progress_logger(context: dg.AssetExecutionContext) -> OnProgress:
+def progress_logger(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> OnProgress:
     """Writes progress to Dagster's log and to the listener in this process, if there is one."""
 
     def on_progress(update: str | Count) -> None:
         if isinstance(update, str):  # counts would fill the log
-            context.log.info(update)
+            context.log.info(printable(update))
         listener = PROGRESS.get()
         if listener is not None:
             listener(update)

@@ -14,6 +14,7 @@ from ticdc_assets.command_line.parser import Parser
 from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
 from ticdc_assets.commands.each import EXIT_NOT_READ, code_of, sentence_of
 from ticdc_assets.faults import interrupted_by
+from ticdc_assets.printable import printable
 
 
 def run_command(argv: Sequence[str] | None) -> int:
@@ -38,7 +39,7 @@ def _failed(error: Exception) -> int:
         raise KeyboardInterrupt from None
     sentence = sentence_of(error)
     with suppress(BrokenPipeError):  # standard error may be the broken pipe
-        print(sentence, file=sys.stderr, flush=True)
+        print(printable(sentence), file=sys.stderr, flush=True)
     return code_of(error)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
@@ -30,7 +31,7 @@ def chosen_of(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, 
     chosen = (config.changefeed(named),) if named is not None else config.changefeeds
     for changefeed in chosen:
         for sentence in changefeed.warnings:
-            print(f"warning: {changefeed.name}: {sentence}", file=sys.stderr)
+            print(printable(f"warning: {changefeed.name}: {sentence}"), file=sys.stderr)
     return config, chosen
 
 

@@ -16,6 +16,7 @@ from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.checks.results import LagLimits, Verdict, source_moves
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
+from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.assets.table_status import Reported
@@ -23,6 +24,7 @@ from ticdc_assets.errors import SetBackError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.set_back import require_whole
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
@@ -290,6 +292,6 @@ def check_result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult
         asset_key=key.asset_key,
         passed=verdict.passed,
         severity=dg.AssetCheckSeverity.WARN if verdict.warns else dg.AssetCheckSeverity.ERROR,
-        description=verdict.sentence,
-        metadata={fact: value for fact, value in verdict.facts.items() if value is not None},
+        description=printable(verdict.sentence),
+        metadata=shown({fact: value for fact, value in verdict.facts.items() if value is not None}),
     )

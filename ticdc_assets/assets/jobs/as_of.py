@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
+from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.assets.resources import report_failures, tso_of
 from ticdc_assets.pipeline.history.pins import pin
 from ticdc_assets.tso import to_datetime
@@ -49,6 +50,6 @@ def _pin(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]
             "watermark": str(made.tso),
             "watermark_time": dg.MetadataValue.timestamp(to_datetime(made.tso)),
             "tables": len(made.tables),
-            "snapshots": dg.MetadataValue.json(dict(made.tables)),
+            "snapshots": dg.MetadataValue.json(shown(made.tables)),
         },
     )

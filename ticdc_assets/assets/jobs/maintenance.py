@@ -13,6 +13,7 @@ import dagster as dg
 
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import report_failures
+from ticdc_assets.assets.steps import progress_logger
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.maintenance import (
     AGE_MAX,
@@ -22,6 +23,7 @@ from ticdc_assets.pipeline.maintenance import (
     Policy,
     maintain,
 )
+from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,12 +58,12 @@ def maintenance_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefini
 def _maintain(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
     with report_failures(run, context.retry_number):
-        report = maintain(run.lake, _policy(context.op_config), run.jvm, context.log.info)
+        report = maintain(run.lake, _policy(context.op_config), run.jvm, progress_logger(context))
     metadata = _counts(report)
     yield dg.Output(None, metadata=metadata)
     if report.left_alone:
         listed = "; ".join(f"{place}: left alone, because {why}" for place, why in sorted(report.left_alone.items()))
-        raise dg.Failure(f"{listed}. Everything else is done.", metadata, allow_retries=False)
+        raise dg.Failure(printable(f"{listed}. Everything else is done."), metadata, allow_retries=False)
 
 
 def _policy(config: Mapping[str, Any]) -> Policy:

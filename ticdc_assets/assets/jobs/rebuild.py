@@ -14,8 +14,10 @@ import dagster as dg
 
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
+from ticdc_assets.assets.steps import progress_logger
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
+from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,11 +55,11 @@ def rebuild_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition
 def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
     with report_failures(run, RETRIES_MAX):
-        report = rebuild_tables(run.lake, run.jvm, _request(context.op_config), context.log.info)
+        report = rebuild_tables(run.lake, run.jvm, _request(context.op_config), progress_logger(context))
     metadata = {"tables_rebuilt": len(report.rebuilt), "tables_as_they_were": len(report.errors)}
     yield dg.Output(None, metadata=metadata)
     if report.errors:
-        raise dg.Failure(" ".join(report.errors.values()), metadata, allow_retries=False)
+        raise dg.Failure(printable(" ".join(report.errors.values())), metadata, allow_retries=False)
 
 
 def _request(config: Mapping[str, Any]) -> RebuildRequest:

@@ -8,6 +8,7 @@ import dagster as dg
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.mysql_types import format_type
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def column_schema(table: LakeTable, source_table: SourceTable) -> dg.TableSchema
     known = {c.uid: c for version in source_table.versions for c in version.table.stored_columns}
     key = set(source_table.newest.key)
     columns = [_column(field, known, key) for field in table.fields]
-    constraints = [f"key: {', '.join(source_table.newest.key)}"] if key else []
+    constraints = [printable(f"key: {', '.join(source_table.newest.key)}")] if key else []
     return dg.TableSchema(columns, dg.TableConstraints(other=constraints))
 
 
@@ -50,9 +51,9 @@ def _column(field: LakeField, known: Mapping[int, Column], key: set[str]) -> dg.
     column = known.get(field.uid or 0)
     is_key = column is not None and column.name in key
     return dg.TableColumn(
-        field.name,
-        _type(field, known),
-        description=(column.comment or None) if column is not None else DESCRIPTIONS.get(field.name),
+        printable(field.name),
+        printable(_type(field, known)),
+        description=(printable(column.comment) or None) if column is not None else DESCRIPTIONS.get(field.name),
         constraints=dg.TableColumnConstraints(nullable=not field.required, other=["key"] if is_key else []),
     )
 
@@ -74,7 +75,10 @@ def changelog_lineage(source_table: SourceTable, source: dg.AssetKey) -> dg.Tabl
     prefix = ".".join(source_table.name)
     names = {c.uid: c.name for version in source_table.versions for c in version.table.stored_columns}
     return dg.TableColumnLineage(
-        {c.name: [dg.TableColumnDep(source, f"{prefix}.{names[c.uid]}")] for c in changelog_columns(source_table)}
+        {
+            printable(c.name): [dg.TableColumnDep(source, printable(f"{prefix}.{names[c.uid]}"))]
+            for c in changelog_columns(source_table)
+        }
     )
 
 
@@ -83,6 +87,7 @@ def mirror_lineage(source_table: SourceTable, changelog: dg.AssetKey) -> dg.Tabl
     names = {c.uid: c.name for c in changelog_columns(source_table)}
     newest = source_table.newest
     of_source = {
-        c.name: [dg.TableColumnDep(changelog, names[c.uid])] for c in mirror_columns(newest.stored_columns, newest.key)
+        printable(c.name): [dg.TableColumnDep(changelog, printable(names[c.uid]))]
+        for c in mirror_columns(newest.stored_columns, newest.key)
     }
     return dg.TableColumnLineage({**of_source, layout.COMMIT_TS: [dg.TableColumnDep(changelog, layout.COMMIT_TS)]})

@@ -11,6 +11,7 @@ import dagster as dg
 
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.metadata.columns import changelog_lineage, column_schema, mirror_lineage
+from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.assets.metadata.sparkline import chart_markdown, plain_seconds
 from ticdc_assets.pipeline.report import Findings
 from ticdc_assets.tso import is_tso, to_datetime
@@ -70,12 +71,15 @@ class ShownTable:
 def table_metadata(table: Reported, clock: Clock) -> Metadata:
     """The metadata that changelogs and mirrors have in common."""
     record, comment = table.record, table.source_table.newest.comment
-    return {
+    texts = {
         "source_table": f"{record.schema}.{record.table}",
         **({"comment": comment} if comment else {}),
         **({"key": ", ".join(record.key)} if record.key else {}),
         "state": record.state,
         **({"note": record.note} if record.note else {}),
+    }
+    return {
+        **shown(texts),
         **watermark_metadata(record.watermark, clock),
     }
 

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tso import is_tso, to_datetime
@@ -53,7 +54,7 @@ def statement_list(source_table: SourceTable, statements: Mapping[SourceName, Se
 
 def _shown(ts: int, query: str) -> str:
     when = f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC, " if is_tso(ts) else ""
-    whole = _without_literals(query)
+    whole = printable(_without_literals(query))
     text = whole if len(whole) <= _QUERY_CHARS_MAX else f"{whole[:_QUERY_CHARS_MAX]} ..."
     # A text with backticks of its own must not end the block: what follows would be shown as Markdown.
     fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
+from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import COMMIT_DAY
 from ticdc_assets.tso import to_datetime
@@ -62,7 +63,7 @@ def _metadata(rows: Mapping[str, int], record: WatermarkRecord) -> dict[str, Any
     listed = dict(sorted(rows.items())[:_TABLES_LISTED_MAX])
     return {
         "dagster/partition_row_count": sum(rows.values()),
-        "rows_by_table": dg.MetadataValue.json(listed),
+        "rows_by_table": dg.MetadataValue.json(shown(listed)),
         "tables": len(rows),
         "closed_at_tso": str(record.tso),
     }

@@ -13,6 +13,7 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
+from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import History
 
 OFFSETS_LEFT: Final = "offsets_left"
@@ -52,7 +53,7 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
 def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
     run.land(progress_logger(context))
     for sentence in run.changefeed.warnings:
-        context.log.warning(sentence)
+        context.log.warning(printable(sentence))
     pending = run.pending()
     observed = _observed(feed, run)
     if is_new(context.instance, observed):
@@ -66,7 +67,7 @@ def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
             **_counts(pending.history),
             **watermark_metadata(pending.high, run.clock()),
             **({OFFSETS_LEFT: run.outcome.offsets_left} if run.outcome.offsets_left else {}),
-            **{f"fault_of_topic_{topic}": sentence for topic, sentence in topic_faults(run.lake).items()},
+            **{f"fault_of_topic_{topic}": printable(sentence) for topic, sentence in topic_faults(run.lake).items()},
         },
         data_version=dg.DataVersion(str(_newest_statement(pending.history))),
         tags=made_from,
@@ -77,7 +78,7 @@ def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, histo
     """Write the file that decides which tables have assets when the code location is next loaded."""
     problem = remember(run.config, run.changefeed.name, tables_with_assets(history, run.lake.follows))
     if problem:
-        context.log.warning(problem)
+        context.log.warning(printable(problem))
 
 
 def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:

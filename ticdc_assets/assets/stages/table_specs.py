@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from ticdc_assets.assets.steps import CODE_VERSION, SOURCE_TYPES
+from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.known_tables import KnownTable
@@ -22,7 +23,7 @@ def changelog_spec(feed: Feed, table: KnownTable) -> dg.AssetSpec:
         deps=[names.plain.schema_cache],
         kinds={"iceberg", "changelog"},
         code_version=f"{names.protocol}-{CODE_VERSION}",
-        description=f"Every change of `{table.schema}.{table.table}`, once and in order. {SOURCE_TYPES}",
+        description=f"Every change of `{_name(table)}`, once and in order. {SOURCE_TYPES}",
         metadata=feed.changelog_metadata(table),
     )
     return _completed(feed, table, spec)
@@ -49,10 +50,14 @@ def _of_changelog(
         deps=[feed.names.plain.changelog(table.schema, table.table)],
         kinds={"iceberg", "spark", kind},
         code_version=CODE_VERSION,
-        description=f"{content} of `{table.schema}.{table.table}`. {SOURCE_TYPES}",
+        description=f"{content} of `{_name(table)}`. {SOURCE_TYPES}",
         metadata=metadata,
     )
     return _completed(feed, table, spec)
+
+
+def _name(table: KnownTable) -> str:
+    return printable(f"{table.schema}.{table.table}")
 
 
 def _completed(feed: Feed, table: KnownTable, spec: dg.AssetSpec) -> dg.AssetSpec:

@@ -113,7 +113,7 @@ def _print(terminal: Terminal, found: Inspection) -> None:
         terminal.result("")
         _print_partitions(terminal, found)
     if found.notes:
-        terminal.result("\nGood to know:")
+        terminal.lines("\nGood to know:")
         for sentence in found.notes:
             terminal.result(f"- {sentence}")
     verdict, style = ("Faults:", "bold red") if found.problems else ("No fault was found.", "bold green")
@@ -121,8 +121,8 @@ def _print(terminal: Terminal, found: Inspection) -> None:
     terminal.result(verdict, style)
     for problem in found.problems.values():
         terminal.result(f"- {problem.sentence}")
-    terminal.result("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")
-    terminal.result(config_lines(found).rstrip())
+    terminal.lines("\nIn changefeeds.yaml (where TiCDC's own configuration differs, use that):\n")
+    terminal.lines(config_lines(found).rstrip())
 
 
 def headlines(found: Inspection) -> Iterator[str]:

@@ -18,6 +18,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from ticdc_assets.plurals import counted
+from ticdc_assets.printable import printable
 from ticdc_assets.work_progress import Count, OnProgress
 
 ESTIMATED_AFTER_S: Final = 2.0
@@ -38,7 +39,7 @@ class Stage:
         tasks: Callable[[], Count | None] | None = None,
     ) -> None:
         """`width` returns the cells of a line; `tasks` the count of a stage that reports none."""
-        self._name = name
+        self._name = printable(name)
         self._width = width
         self._now = now
         self._tasks = tasks or _tasks_of_spark

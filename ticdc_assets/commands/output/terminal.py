@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from ticdc_assets.commands.output.columns import in_columns
 from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import LOGS
+from ticdc_assets.printable import printable
 from ticdc_assets.work_progress import Count
 
 T = TypeVar("T")
@@ -59,26 +60,32 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Print a sentence to stderr."""
-        self.err.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.err.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def result(self, text: str, style: str | None = None) -> None:
         """Print a sentence of the result to stdout; `style` is one of rich's."""
         with self._writing():
-            self.out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+            self.out.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
-    def json_line(self, value: Any) -> None:
-        """Print a JSON value as one line."""
-        self._print(json.dumps(value, ensure_ascii=False))
+    def lines(self, text: str) -> None:
+        """Print a result of several lines to stdout."""
+        for line in text.split("\n"):
+            self.result(line)
+
+    def json_line(self, value: Any, default: Callable[[Any], Any] | None = None) -> None:
+        """Print a JSON value as one line; `default` gives the JSON form of other values."""
+        self._print(printable(json.dumps(value, ensure_ascii=False, default=default)))
 
     def columns(self, names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
         """Print rows in columns to stdout. If stdout is not a terminal, each row is one line."""
         width = self.out.width if self.out.is_terminal else None
-        for line in in_columns(names, rows, width, right):
+        shown = [[printable(cell) for cell in row] for row in rows]
+        for line in in_columns(names, shown, width, right):
             self.result(line)
 
     def json(self, value: Any) -> None:
         """Print a JSON value to stdout, indented, over several lines."""
-        self._print(json.dumps(value, ensure_ascii=False, indent=1))
+        self._print("\n".join(map(printable, json.dumps(value, ensure_ascii=False, indent=1).split("\n"))))
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:

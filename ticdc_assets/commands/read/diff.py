@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ def diff(config: Config, changefeed: Changefeed, options: DiffOptions) -> int:
 
     def on_rows(table: TableDifference, rows: pa.Table) -> None:
         for row in rows.to_pylist():
-            terminal.result(json.dumps(_row(table, row), ensure_ascii=False, default=plain_value))
+            terminal.json_line(_row(table, row), plain_value)
 
     found = []
     on_found = on_rows if options.rows else None

@@ -66,7 +66,7 @@ def _show(terminal: Terminal, lake: Lake, options: SnapshotOptions) -> int:
     if options.pin:
         found = {"pin": options.pin, **found}
     if options.reader:
-        terminal.result(snippet(options.reader, lake.config.catalog.name, found["tables"]))
+        terminal.lines(snippet(options.reader, lake.config.catalog.name, found["tables"]))
         return 0
     if options.as_json:
         terminal.json(found)
