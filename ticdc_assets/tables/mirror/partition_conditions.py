@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ from ticdc_assets.tables.mirror.partition_hashes import (
 )
 from ticdc_assets.tables.mirror.sql import literal
 from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed_literal
+
+_WHOLE_KINDS: Final = frozenset({*INTEGER_BITS, Kind.YEAR})
 
 
 def rows_condition(partitions: Iterable[PartitionRows], zone: str) -> str:
@@ -54,8 +57,7 @@ def _rows(rows: PartitionRows, zone: str) -> str:
     if isinstance(rows, KeyRows):
         return key_condition(rows)
     if isinstance(rows, ListRows):
-        listed = " OR ".join(_equals(rows.keys, values, zone) for values in rows.values) or "false"
-        return f"NOT ({listed})" if rows.others else listed
+        return _listed(rows, zone)
     conditions = []
     if rows.lower is not None:
         conditions.append(f"NOT ({_below(rows.keys, rows.lower, zone)})")
@@ -80,9 +82,70 @@ def _below(keys: tuple[PartitionedBy, ...], bound: tuple[str | None, ...], zone:
     return f"{below} OR ({_is(key, text, zone)} AND ({_below(*rest, zone)}))"
 
 
-def _equals(keys: tuple[PartitionedBy, ...], values: tuple[str | None, ...], zone: str) -> str:
-    parts = [_is(key, text, zone) for key, text in zip(keys, values, strict=True)]
-    return "(" + " AND ".join(parts) + ")"
+def _listed(rows: ListRows, zone: str) -> str:
+    """Whether the keys are among the values, or are not; never NULL. A list is one IN, since Spark overflows its stack
+    at a chain of as many conditions as a list can have values."""
+    if not rows.values:
+        return "true" if rows.others else "false"
+    if len(rows.keys) > 1:
+        expression, values = _tuples(rows, zone)
+        return f"{expression} {'NOT ' if rows.others else ''}IN ({', '.join(values)})"
+    key, has_null = rows.keys[0], (None,) in rows.values
+    texts = [text for (text,) in rows.values if text is not None]
+    values = [_bound(key, text, zone) for text in texts]
+    return _others(key, values, has_null) if rows.others else _those(key, texts, values, has_null)
+
+
+def _those(key: PartitionedBy, texts: list[str], values: list[str], has_null: bool) -> str:
+    found = [f"{_key(key)} IS NULL"] if has_null else []
+    if values:
+        found.append(f"({_key(key)} IS NOT NULL AND {_between(key, texts)}{_compared(key)} IN ({', '.join(values)}))")
+    return " OR ".join(found)
+
+
+def _others(key: PartitionedBy, values: list[str], has_null: bool) -> str:
+    among = f"{_compared(key)} NOT IN ({', '.join(values)})" if values else "true"
+    return f"{_key(key)} IS NOT NULL AND {among}" if has_null else f"{_key(key)} IS NULL OR {among}"
+
+
+def _between(key: PartitionedBy, texts: list[str]) -> str:
+    """Bounds of texts whose trailing blanks do not count, so that Iceberg skips files by their bounds. A text that is a
+    value and blanks is smaller than the value with "!", the character after the blank."""
+    if not _is_padded(key):
+        return ""
+    lowest, above = literal(min(texts), pa.string()), literal(max(f"{text}!" for text in texts), pa.string())
+    return f"{_key(key)} >= {lowest} AND {_key(key)} < {above} AND "
+
+
+def _compared(key: PartitionedBy) -> str:
+    return f"rtrim({_key(key)})" if _is_padded(key) else _key(key)
+
+
+def _tuples(rows: ListRows, zone: str) -> tuple[str, list[str]]:
+    """The keys as one value, and the listed values in the same form: for each key whether it is NULL, and its value,
+    or one of the list where it is NULL. So no comparison meets a NULL, and numbers have one type."""
+    columns: list[tuple[str, list[str]]] = []
+    for place, key in enumerate(rows.keys):
+        texts = [values[place] for values in rows.values]
+        bounds = [None if text is None else _of_one_type(key, _bound(key, text, zone)) for text in texts]
+        columns.append((f"{_key(key)} IS NULL", ["true" if bound is None else "false" for bound in bounds]))
+        some = next((bound for bound in bounds if bound is not None), None)
+        if some is not None:
+            value = f"coalesce({_of_one_type(key, _compared(key))}, {some})"
+            columns.append((value, [bound or some for bound in bounds]))
+    listed = zip(*(bounds for _, bounds in columns), strict=True)
+    return _struct([expression for expression, _ in columns]), [_struct(bounds) for bounds in listed]
+
+
+def _of_one_type(key: PartitionedBy, expression: str) -> str:
+    """A bound may be outside of an integer column's range, so integers are compared as numbers that hold both."""
+    is_typed = isinstance(key, PartitionKey) and key.function is None and key.column.type.kind not in _WHOLE_KINDS
+    return expression if is_typed else f"CAST({expression} AS decimal(38,0))"
+
+
+def _struct(fields: Iterable[str]) -> str:
+    named = (f"'f{number}', {field}" for number, field in enumerate(fields))
+    return f"named_struct({', '.join(named)})"
 
 
 def _is(key: PartitionedBy, text: str | None, zone: str) -> str:
@@ -122,7 +185,7 @@ def _key(key: PartitionedBy) -> str:
 def _bound(key: PartitionedBy, text: str, zone: str) -> str:
     if isinstance(key, ComputedKey):
         return f"CAST('{int(text)}' AS decimal(38,0))"
-    if key.function is None and key.column.type.kind in (*INTEGER_BITS, Kind.YEAR):
+    if key.function is None and key.column.type.kind in _WHOLE_KINDS:
         return str(int(text))  # a bound may be outside of the column's range
     if key.function is None:
         return literal(typed_literal(key.column.name, key.column.type, text, zone), arrow_type(key.column.type))

@@ -66,3 +66,27 @@ def test_the_rows_of_a_partition_are_those_that_its_collation_puts_there(tmp_pat
         if texts != (held := {t for t, flag in zip(flags["d"], flags[f"c{n}"], strict=True) if flag})
     ]
     assert wrong == []
+
+
+MANY = 20_000
+
+
+@pytest.mark.spark
+def test_a_list_may_have_as_many_values_as_tidb_takes(tmp_path: Path):
+    """A chain of conditions of this length overflows the stack of Spark."""
+    numbers = ", ".join(str(number) for number in range(MANY))
+    pairs = ", ".join(f"('{number}', {number})" for number in range(MANY // 10))
+    conditions = [
+        condition("utf8mb4_bin", f"LIST COLUMNS ({of}) (PARTITION p VALUES IN ({values}), PARTITION m DEFAULT)", name)
+        for of, values in (("e", numbers), ("d, e", pairs), ("d, e", f"(NULL, 1), ('7 ', NULL), {pairs}"))
+        for name in "pm"
+    ]
+    rows = [("1", 1), ("7 ", 7), ("7", None), (None, 1), (None, None), ("2", 3), ("x", MANY)]
+    frame = frame_of(pa.table({"d": [d for d, _ in rows], "e": pa.array([e for _, e in rows], pa.int32())}), tmp_path)
+
+    found = [[(row.d, row.e) for row in frame.where(sql).collect()] for sql in conditions]
+
+    numbered = [rows[i] for i in (0, 1, 3, 5)]
+    paired, with_nulls = rows[:2], rows[:4]
+    expected = [numbered, paired, with_nulls]
+    assert found == [part for these in expected for part in (these, [row for row in rows if row not in these])]
