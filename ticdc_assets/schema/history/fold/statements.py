@@ -160,7 +160,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
     where it is known which rows move; else both stop."""
     for name in exchanged_names(event, statement):
         if fold_name(*name) not in state.live:
-            add_described(state, name)
+            add_described(state, name, event.after if same_name(name, (event.schema, event.table)) else None)
     try:
         pair = pair_of(state.live, event, statement)
     except SchemaError as error:

@@ -103,3 +103,20 @@ def test_a_copy_of_a_table_that_only_the_user_describes_has_its_virtual_columns(
 
     assert found.name == ("shop", "u")
     assert [c.name for c in found.newest.columns if c.virtual] == ["g"]
+
+
+@pytest.mark.parametrize("called", ["t", "u"])
+def test_tables_that_only_the_user_describes_exchange_a_partition(called: str):
+    cut = "PARTITION BY RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (10))"
+    known = {
+        ("shop", "t"): of(f"CREATE TABLE t (id INT PRIMARY KEY) {cut}"),
+        ("shop", "u"): of("CREATE TABLE u (id INT PRIMARY KEY)"),
+    }
+    exchange = DdlEvent(20, "shop", called, "ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `u`")
+
+    history = fold([exchange], Known(known))
+
+    assert {t.name: (t.stop, len(t.versions[-1].effects)) for t in history.source_tables} == {
+        ("shop", "t"): (None, 1),
+        ("shop", "u"): (None, 1),
+    }

@@ -190,3 +190,17 @@ def test_a_stopped_table_stays_stopped_under_its_other_name():
     assert by_name["shop.b"].stop is not None
     assert by_name["shop.b"].id == "shop.a@10"
     assert by_name["shop.a"].stop is None
+
+
+@pytest.mark.parametrize("parts", ["a>a_old new>a", "a>tmp new>a tmp>new"])
+def test_a_table_that_is_created_again_takes_the_name_of_the_stopped_one(parts: str):
+    """As the note of a stopped table advises, and with a swap of the names."""
+    stopped = [*created(ALIKE), *renamed(30, "a>t b>a t>b c>u d>c u>d", ALIKE)]
+    again = {"new": COLUMNS["a"], "a": COLUMNS["a"]}
+
+    history = fold([*stopped, *created({"new": COLUMNS["a"]}, 40), *renamed(50, parts, again)])
+
+    found = history.as_of("shop", "a", 51)
+    assert found is not None
+    assert (found[0].id, found[0].stop) == ("shop.new@40", None)
+    assert {t.name[1] for t in history.source_tables if t.stop is not None} >= {"b", "c", "d"}
