@@ -35,11 +35,14 @@ class NoteCode(StrEnum):
     MISPLACED_ROWS = "misplaced_rows"
     COLUMNS = "columns"
     DEFAULT_ZONE = "default_zone"
+    QUARANTINE = "quarantine"
+    DISCARDED = "discarded"
 
 
-WARNINGS: Final = frozenset(
-    {NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS, NoteCode.DEFAULT_ZONE}
-)
+WARNINGS: Final = frozenset({
+    NoteCode.SCHEMA_CHECKSUM, NoteCode.MISPLACED_ROWS, NoteCode.COLUMNS, NoteCode.DEFAULT_ZONE, NoteCode.QUARANTINE,
+    NoteCode.DISCARDED,
+})  # fmt: skip
 """The codes of notes that hold no table."""
 
 UNFIT_CHANGELOGS: Final = frozenset({NoteCode.LATE_STATEMENT, NoteCode.SETTINGS, NoteCode.KEYS})

@@ -45,14 +45,21 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     at: str = ""
     tables: list[str] = []  # noqa: RUF012  pydantic copies it
 
-    def recorded(self, at: int | None = None, tables: Sequence[str] = ()) -> RecordedLake:
+    def recorded(
+        self, at: int | None = None, tables: Sequence[str] = (), stays_before_quarantine: bool | None = None
+    ) -> RecordedLake:
         """The tables of the newest record up to `at` in which `tables` (default: those of the resource) are complete.
+
+        Args:
+            stays_before_quarantine: whether the newest record is one before the first record in quarantine; None for
+                the config's `readers`.
 
         Raises:
             NotYetError: there is no such record.
         """
         config, changefeed = self._chosen()
-        return recorded_lake(config, changefeed, self._at() if at is None else at, tables or self.tables)
+        at = self._at() if at is None else at
+        return recorded_lake(config, changefeed, at, tables or self.tables, stays_before_quarantine)
 
     def mirror(self, name: str, at: int | None = None) -> RecordedTable:
         """The current rows of the source table `schema.table`."""

@@ -21,12 +21,13 @@ from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
 from ticdc_assets.assets.metadata.clock import Clock
-from ticdc_assets.assets.table_status import Reported, quarantined_by_table, reported
+from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError
 from ticdc_assets.faults import interrupted_by, note_frames, redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.pipeline.quarantine import quarantined_by_table
 from ticdc_assets.pipeline.report import ChangelogReport
 from ticdc_assets.pipeline.run import ChangelogRun, run_of
 from ticdc_assets.pipeline.source import Pending

@@ -139,6 +139,7 @@ def _history(section: Section, sink: SinkOptions) -> TableFilter:
 def _bad_input(section: Section, sink: SinkOptions) -> BadInputPolicy:
     return BadInputPolicy(
         on_bad_message=OnBadMessage(section.choice("on_bad_message", tuple(OnBadMessage), "quarantine")),
+        stays_before_quarantine=section.choice("readers", ("newest", "before_quarantine"), "newest") != "newest",
         zero_dates=ZeroDates(section.choice("zero_dates", tuple(ZeroDates), "null")),
         skip_files=section.texts("skip_files"),
         skip_offsets=tuple(_skip_offsets(section, sink)),

@@ -55,7 +55,7 @@ def require_mostly_sound(
     """
     if not lake.changefeed.bad_input.refuses_mostly_bad or len(bad) < FIRST_BAD_MIN:
         return
-    kept = {one.position for one in lake.control.ever_quarantined()}
+    kept = {one.position for one in lake.control.ever_quarantined(with_raw=False)}
     fresh = [one for one in bad if one.position not in kept]
     sound = messages - len({one.position for one in bad})
     if reads_files(lake.changefeed):

@@ -22,6 +22,7 @@ from ticdc_assets.config.model import HeldViews
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import view_identifier
 from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import ViewRecord
@@ -68,8 +69,8 @@ class WantedView:
 def wanted_views(lake: Lake, history: History) -> list[WantedView]:
     """The views of the newest record that they show, under the names that the tables have in it."""
     template = lake.changefeed.target
-    refuses = lake.changefeed.mirror.held_views is HeldViews.REFUSE
-    record = lake.control.at(wanted=nobody if refuses else everybody) if template.view is not None else None
+    wanted = nobody if lake.changefeed.mirror.held_views is HeldViews.REFUSE else everybody
+    record = lake.control.at(last_whole(lake), wanted) if template.view is not None else None
     if record is None:
         return []
     places, newest = lake.table_locations(history), lake.recorded(lake.control.newest())

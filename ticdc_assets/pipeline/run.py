@@ -20,6 +20,7 @@ from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.late_tables import with_holds
 from ticdc_assets.pipeline.mostly_bad import require_mostly_sound
+from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
 from ticdc_assets.pipeline.set_back import require_control_tables
@@ -198,7 +199,7 @@ class ChangelogRun:
             tso=pending.high,
             complete=False,
             cursor=batch.cursor(reports, held),
-            tables=tuple(batch.with_unknown_tables(records, reports)),
+            tables=with_quarantine(self._lake, batch.with_unknown_tables(records, reports), pending.history),
         )
         newest = self._lake.control.newest()
         if newest is not None and (newest != pending.record or says_the_same(record, newest)):

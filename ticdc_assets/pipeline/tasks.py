@@ -155,7 +155,8 @@ class ChangelogPart:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """A record that could not be decoded: its raw bytes, its position and the reason."""
+    """A record that could not be decoded: its raw bytes, its position, the reason, and its commit_ts where that could
+    be read."""
 
     path: str
     line: int
@@ -163,6 +164,7 @@ class QuarantineEntry:
     reason: str
     schema: str
     table: str
+    commit_ts: int | None = None
 
 
 class FileState(StrEnum):

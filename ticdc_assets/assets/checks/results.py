@@ -92,7 +92,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
         "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard: changelog and "
         "mirror then lack its changes for good."
     )
-    return Verdict(False, sentence, facts={"quarantined": len(records)})
+    since = min(one.since_tso or 0 for one in records)
+    return Verdict(False, sentence, facts={"quarantined": len(records), "quarantined_since": since})
 
 
 def rows_equal(mirror_rows: int | None, count: FoldCount, job: str = "") -> Verdict:

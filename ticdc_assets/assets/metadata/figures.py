@@ -80,6 +80,9 @@ def table_metadata(table: Reported, clock: Clock) -> Metadata:
     }
     return {
         **shown(texts),
+        **({"quarantined": record.quarantined} if record.quarantined else {}),
+        **({"quarantined_since": record.quarantined_since} if record.quarantined_since is not None else {}),
+        **({"discarded": record.discarded} if record.discarded else {}),
         **watermark_metadata(record.watermark, clock),
     }
 

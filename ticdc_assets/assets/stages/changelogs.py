@@ -12,7 +12,8 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.table_specs import changelog_spec
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger
-from ticdc_assets.assets.table_status import Reported, quarantined_by_table, reported
+from ticdc_assets.assets.table_status import Reported, reported
+from ticdc_assets.pipeline.quarantine import quarantined_by_table
 from ticdc_assets.schema.history.source_table import History, fold_name
 from ticdc_assets.tables.fields import lake_tables
 

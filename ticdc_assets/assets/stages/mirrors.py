@@ -113,6 +113,7 @@ def _recorded(feed: Feed, run: ChangefeedRun, report: MirrorReport | None) -> dg
             "complete": record.complete,
             "tables": len(record.tables),
             "tables_held": len(held),
+            "tables_with_quarantine": sum(bool(table.quarantined) for table in record.tables),
             "run_mirrors_merged": len(report.merged),
             "dagster/table_name": ".".join((run.config.catalog.name, *run.lake.control.namespace, "watermarks")),
         },

@@ -129,7 +129,8 @@ def summary(ran: ChangefeedResult) -> str:
     if ran.record is None:
         return f"{ran.changefeed}: nothing is pending, and nothing is recorded yet."
     state = "complete" if ran.record.complete else "not complete"
-    reached = f"{state} up to {moment(ran.record.tso)}"
+    lacking = ", but for records in quarantine" if any(table.quarantined for table in ran.record.tables) else ""
+    reached = f"{state} up to {moment(ran.record.tso)}{lacking}"
     if not ran.was_needed:
         return f"{ran.changefeed}: nothing is pending; {reached}."
     changes = sum(sum(counts.values()) for counts in ran.changes.values())

@@ -10,6 +10,7 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake, read_only_config
+from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.tables import named
 from ticdc_assets.tables.maintenance.retention import named_pins
@@ -50,7 +51,8 @@ def table_rows(lake: Lake, with_ids: bool = True) -> list[dict[str, Any]]:
     if record is None:
         return []
     ids = _table_ids(lake) if with_ids else {}
-    rows = [_row(lake.changefeed.name, table, ids.get(table.source_table)) for table in record.tables]
+    tables = with_quarantine(lake, record.tables)
+    rows = [_row(lake.changefeed.name, table, ids.get(table.source_table)) for table in tables]
     return sorted(rows, key=lambda row: (row["schema"], row["table"], row["state"]))
 
 
@@ -70,6 +72,9 @@ def _row(changefeed: str, table: TableRecord, table_id: int | None) -> dict[str,
         "state": table.state,
         "note": table.note,
         "codes": [note.code for note in table.notes],
+        "quarantined": table.quarantined or 0,
+        "quarantined_since": table.quarantined_since,
+        "discarded": table.discarded or 0,
         "mirror_snapshot_id": table.mirror_snapshot_id,
         "history_table": table.history_table,
     }
@@ -132,6 +137,8 @@ def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict
             "table": table.table,
             "mirror": newest[table.source_table].mirror if table.source_table in newest else table.mirror,
             "snapshot_id": table.mirror_snapshot_id,
+            "quarantined": table.quarantined or 0,
+            "quarantined_since": table.quarantined_since,
         }
         for table in record.tables
         if table.mirror_snapshot_id is not None and table.state != "dropped" and table.complete

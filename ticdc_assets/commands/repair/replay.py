@@ -13,6 +13,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.recorded_views import views_are_behind
 from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution
 from ticdc_assets.pipeline.replay.run import replay as take_in
 from ticdc_assets.plurals import counted
@@ -92,9 +93,11 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
     """
     record = lake.control.newest()
     errors: dict[str, str] = {}
-    if record is None or (
-        record.complete and not (pending_work(lake, lake.history(), record, errors=errors) or errors)
-    ):
+    if record is None:
+        return []
+    history = lake.history()
+    is_behind = pending_work(lake, history, record, errors=errors) or views_are_behind(lake, history)
+    if record.complete and not is_behind and not errors:
         return []
 
     with terminal.working(f"{lake.changefeed.name}: updating the mirrors"):

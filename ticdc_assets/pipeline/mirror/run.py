@@ -32,6 +32,7 @@ from ticdc_assets.pipeline.mirror.pending import (
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
+from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.pipeline.set_back import require_control_tables
@@ -222,7 +223,8 @@ def record_mirrors(
     errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
     faults = {i: Note(NoteCode.SET_BACK if i in report.set_back else NoteCode.MIRROR, errors[i]) for i in errors}
     found = (_guarded_record(lake, source_tables, places, table, faults, record.tso) for table in record.tables)
-    tables = tuple(t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found)
+    present = [t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found]
+    tables = with_quarantine(lake, present, history)
     lacking = {t.source_table for t in (*blocked_tables(tables), *tables_beyond(tables, record.tso))}
     lacking |= set() if asked_for_all else _behind(lake, history, record)
     tables = tuple(replace(table, complete=table.source_table not in lacking) for table in tables)

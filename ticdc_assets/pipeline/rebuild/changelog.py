@@ -11,6 +11,7 @@ the source.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -25,13 +26,14 @@ from ticdc_assets.names import quote, quote_path
 from ticdc_assets.pipeline.changed_settings import known_settings, settings_hold
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.quarantine import READ_AGAIN, quarantined_by_table
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
-from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import Control, now
 from ticdc_assets.tables.progress import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
@@ -131,12 +133,21 @@ def changelog_from_source(
             _replace_day(lake, clone, day, old_files, mark)
             _record_snapshot(lake, source_table, record, changelog)
             return
-        lake.control.quarantine(clone_lake.control.ever_quarantined())
+        bad = clone_lake.control.ever_quarantined()
+        lake.control.quarantine(bad)
         lake.control.close_folders(clone_lake.control.closed_folders())
         clone.take_over({REPLAYED: mark.to_json()})
+        _resolve(lake, source_table, bad, run_id)
         _record(lake, run.source, source_table, record, made, found, run_id)
     finally:
         _forget(clone_lake)
+
+
+def _resolve(lake: Lake, source_table: SourceTable, bad: Sequence[QuarantinedRecord], run_id: str) -> None:
+    """Resolve the table's records in quarantine that are not bad any more: its changelog has their changes."""
+    still_bad = {record.position for record in bad}
+    kept = quarantined_by_table(lake.history(), lake.control.quarantined()).get(source_table.id, [])
+    lake.control.resolve({one.position: READ_AGAIN for one in kept if one.position not in still_bad}, run_id)
 
 
 def check_can_be_read_again(lake: Lake) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.lake import Lake, read_only_config
+from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.tables import named
@@ -29,20 +30,27 @@ _DROPPED: Final = "dropped"
 
 
 def recorded_lake(
-    config: Config, changefeed: Changefeed, at: int | None = None, tables: Sequence[str] = ()
+    config: Config,
+    changefeed: Changefeed,
+    at: int | None = None,
+    tables: Sequence[str] = (),
+    stays_before_quarantine: bool | None = None,
 ) -> RecordedLake:
     """The tables of the newest record, or of the newest up to the TSO `at`. Needs no JVM.
 
     Args:
         tables: patterns such as `shop.users` or `*.*`. While one of these tables is held, the record is the newest one
             in which all of them are complete. The other tables may be held in it: to read those is refused.
+        stays_before_quarantine: whether a record without `at` is one before the first record in quarantine; None for
+            the config's `readers`.
 
     Raises:
         ConfigError: a pattern is invalid.
         NotYetError: there is no such record.
     """
     lake = Lake(read_only_config(config), changefeed)
-    return RecordedLake(lake, lake.control.require_at(at, f"changefeed {changefeed.name}", named(tables)))
+    last = last_whole(lake, stays_before_quarantine) if at is None else at
+    return RecordedLake(lake, lake.control.require_at(last, f"changefeed {changefeed.name}", named(tables)))
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,11 @@ class RecordedLake:
     def tables(self) -> tuple[str, ...]:
         """The source tables that can be read at this TSO, as `schema.table`."""
         return tuple(sorted(_name(table) for table in self.record.tables if table.complete and table.state != _DROPPED))
+
+    @property
+    def lacking(self) -> dict[str, int]:
+        """The number of records in quarantine that the tables here may lack, by table, as `schema.table`."""
+        return {_name(table): table.quarantined for table in self.record.tables if table.quarantined}
 
     def mirror(self, name: str) -> RecordedTable:
         """The current rows of the source table `schema.table`. Raises ConfigError where there is no such mirror."""

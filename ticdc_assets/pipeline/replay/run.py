@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.quarantine import DISCARDED, with_quarantine
 from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.replay.changelog import append_replayed, lacks
 from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
@@ -32,7 +33,7 @@ class Resolution(StrEnum):
     """The outcome of a record; the first two resolve it."""
 
     REPLAYED = "replayed"
-    DISCARDED = "discarded"
+    DISCARDED = DISCARDED
     STILL_BAD = "still bad"
 
 
@@ -88,7 +89,16 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     elif inputs:
         reason = "expected a changefeed that was published, found none. Run `ticdc-assets run` first."
         report.outcomes += [ReplayOutcome(one.record, Resolution.STILL_BAD, reason) for one in inputs]
+    _record_quarantine(lake, report.run_id)
     return report
+
+
+def _record_quarantine(lake: Lake, run_id: str) -> None:
+    """Record what the tables lack after the replay."""
+    newest = lake.control.newest()
+    tables = with_quarantine(lake, newest.tables) if newest is not None else ()
+    if newest is not None and tables != newest.tables:
+        lake.control.record(replace(newest, recorded_at=now(), run_id=run_id, tables=tables))
 
 
 def _named(request: ReplayRequest) -> Iterator[tuple[RecordPosition, Resolution]]:

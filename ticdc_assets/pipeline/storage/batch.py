@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.storage.plan import Plan
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
+    from ticdc_assets.sources.storage.paths import SourceFile
     from ticdc_assets.tables.progress import Files
 
 
@@ -94,12 +95,18 @@ class StorageBatch:
             QuarantinedRecord(
                 now(), pending.run_id, bad.schema, bad.table, bad.path, bad.line, bad.reason, bad.raw,
                 listed[bad.path].folder_version, listed[bad.path].ordinal,
+                since_tso=bad.commit_ts or max(listed[bad.path].folder_version, self._low(read_files[bad.path]) + 1),
             )
             for report in reports
             for file in report.files
             if file.state is FileState.READ and plan.held_by(read_files[file.path]).isdisjoint(held)
             for bad in file.bad
         ]  # fmt: skip
+
+    def _low(self, file: SourceFile) -> int:
+        """The TSO up to which the tables of a file were complete before this run."""
+        ranges = self._pending.commit_ranges
+        return min((ranges[i].low for i in self._plan.held_by(file) if i in ranges), default=0)
 
     def consumed(self, tables: Mapping[str, Table]) -> dict[str, Files]:
         """By source table, its files after this run, where progress is by file."""

@@ -74,7 +74,7 @@ def _passed_over(file: TaskFile) -> FileReport:
 @dataclass(slots=True)
 class _Count:
     """Counts over the files of a group, of rows by file. `bad` records could not be decoded; `misfits` do not fit their
-    columns."""
+    columns; `commit_ts` is theirs."""
 
     rows: Ints
     above: Ints
@@ -84,6 +84,7 @@ class _Count:
     ambiguous_times: int = 0
     bad: list[QuarantineEntry] = field(default_factory=list)
     misfits: dict[int, BadRow] = field(default_factory=dict)
+    commit_ts: dict[int, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +273,10 @@ class _TableDecoder:
         changes, misfits = sound_changes(rows, rules)
         if misfits and (file.listed_columns or not decoding.quarantine):
             raise misfits[0].fault
+        at = dict(zip(rows.line.to_pylist(), rows.commit_ts.to_pylist(), strict=True)) if misfits else {}
         for row in misfits:
             count.misfits.setdefault(row.line, row)
+            count.commit_ts.setdefault(row.line, at[row.line])
         if len(count.misfits) + len(count.bad) > BAD_RECORDS_MAX:
             raise too_many(file.path, len(count.misfits) + len(count.bad))
         return changes
@@ -309,7 +312,7 @@ class _TableDecoder:
         misfits = (
             QuarantineEntry(
                 file.path, line, b"".join(raw[n] for n in numbers), str(count.misfits[line].fault),
-                file.schema, file.table,
+                file.schema, file.table, count.commit_ts[line],
             )
             for line, numbers in lines.items()
         )  # fmt: skip

@@ -116,8 +116,14 @@ class StreamBatch:
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
         """The messages that cannot be decoded. Those of held tables are included, because nothing reads them again."""
         bad = [*self._pending.scan.bad, *(entry for name in _names(reports) for entry in name.bad)]
-        run_id = self._pending.run_id
-        return [QuarantinedRecord(now(), run_id, b.schema, b.table, b.path, b.line, b.reason, b.raw) for b in bad]
+        run_id, record = self._pending.run_id, self._pending.record
+        since = record.tso + 1 if record is not None else 1
+        return [
+            QuarantinedRecord(
+                now(), run_id, b.schema, b.table, b.path, b.line, b.reason, b.raw, since_tso=b.commit_ts or since
+            )
+            for b in bad
+        ]
 
     def consumed(self, tables: Mapping[str, Table]) -> dict[str, Files]:
         """By source table, the messages that it has after this run, where rows are ordered by arrival."""

@@ -16,7 +16,8 @@ TABLE_FIELDS: Final = [
     pa.field("changelog", _NAMES), pa.field("changelog_snapshot_id", pa.int64()), pa.field("rows", pa.int64()),
     pa.field("history", pa.string()), pa.field("history_table", _NAMES), pa.field("history_snapshot_id", pa.int64()),
     pa.field("notes", pa.list_(pa.field("element", _NOTE))), pa.field("settings", pa.string()),
-    pa.field("complete", pa.bool_()),
+    pa.field("complete", pa.bool_()), pa.field("quarantined", pa.int64()), pa.field("quarantined_since", pa.int64()),
+    pa.field("discarded", pa.int64()),
 ]  # fmt: skip
 WATERMARKS: Final = pa.schema([
     pa.field("recorded_at", _TIME), pa.field("run_id", pa.string()), pa.field("tso", pa.int64()),
@@ -39,7 +40,7 @@ QUARANTINE: Final = pa.schema([
     pa.field("table", pa.string()), pa.field("path", pa.string()), pa.field("line", pa.int64()),
     pa.field("reason", pa.string()), pa.field("raw", pa.binary()), pa.field("version", pa.int64()),
     pa.field("ordinal", pa.int64()), pa.field("resolution", pa.string()), pa.field("resolved_at", _TIME),
-    pa.field("resolved_by", pa.string()),
+    pa.field("resolved_by", pa.string()), pa.field("since_tso", pa.int64()),
 ])  # fmt: skip
 VIEWS: Final = pa.schema([
     pa.field("source_table", pa.string()), pa.field("view", _NAMES), pa.field("mirror", _NAMES),

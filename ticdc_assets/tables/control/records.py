@@ -24,6 +24,9 @@ class TableRecord:
     history: a digest of the history with which the changelog was written.
     settings: the `WrittenSettings` with which the changelog was written, as its property has them.
     complete: whether the recorded snapshots have all of the table up to the TSO of a `settled` record.
+    quarantined: the number of records in quarantine that may be of the table, whose changes it lacks; None for none.
+    quarantined_since: a TSO at or below the commit_ts of each of them; 0 where it is not known.
+    discarded: the number of records that were given up; None for none.
     """
 
     source_table: str
@@ -43,6 +46,9 @@ class TableRecord:
     history_snapshot_id: int | None = None
     settings: str | None = None
     complete: bool = field(default=False, compare=False)
+    quarantined: int | None = None
+    quarantined_since: int | None = None
+    discarded: int | None = None
 
     @property
     def note(self) -> str:
@@ -59,7 +65,8 @@ class WatermarkRecord:
     """One row of `watermarks`.
 
     tso: the TSO up to which all tables are complete, if `complete`.
-    complete: whether all mirrors and changelogs can be read together at `tso`.
+    complete: whether all mirrors and changelogs can be read together at `tso`. They lack the records in quarantine,
+        which each table counts.
     settled: whether the mirrors had their turn: the tables that are `complete` can be read together at `tso`.
     cursor: where the next scan of the source begins.
     control_snapshots: the names of other control tables with their snapshots when it was written.
@@ -92,6 +99,8 @@ class QuarantinedRecord:
     path, line: the file and the ordinal of the record in it; or `topic/partition`, and the offset of the message.
     version: the version of the file's folder; None for messages.
     ordinal: the place of the file among the table's files; None for messages.
+    since_tso: a TSO at or below its commit_ts: that itself where it could be read, else the one after the TSO up to
+        which its table was complete; None in records of earlier versions.
     resolution, resolved_at, resolved_by: how, when and by which run the record was resolved; None while it is open.
     """
 
@@ -108,6 +117,7 @@ class QuarantinedRecord:
     resolution: str | None = None
     resolved_at: datetime | None = None
     resolved_by: str | None = None
+    since_tso: int | None = None
 
     @property
     def position(self) -> RecordPosition:

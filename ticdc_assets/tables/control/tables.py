@@ -215,10 +215,10 @@ class Control:
         """The records that are not resolved."""
         return [record for record in self.ever_quarantined() if record.resolution is None]
 
-    def ever_quarantined(self) -> list[QuarantinedRecord]:
-        """All records that were ever in quarantine, resolved or not."""
+    def ever_quarantined(self, with_raw: bool = True) -> list[QuarantinedRecord]:
+        """All records that were ever in quarantine, resolved or not; without their bytes where these are not needed."""
         table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
-        return [] if table is None else _quarantined(table)
+        return [] if table is None else _quarantined(table, with_raw=with_raw)
 
     def resolve(self, resolutions: Mapping[tuple[str, int], str], run_id: str) -> None:
         """Set the resolution of records by path and line; a record that is already resolved stays unchanged."""
@@ -256,7 +256,7 @@ class Control:
         wanted = pa.Table.from_pylist(rows, schema=schema)
         table = self._ensure("tables", schema)
         found = table.scan().to_arrow().to_pylist()
-        if sorted(found, key=str) != sorted(rows, key=str):
+        if sorted(found, key=str) != sorted(wanted.to_pylist(), key=str):
             _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -362,8 +362,14 @@ def _shallow(record: Any) -> dict[str, Any]:
     return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
-def _quarantined(table: Table, where: BooleanExpression = AlwaysTrue()) -> list[QuarantinedRecord]:  # noqa: B008
-    return [_made(QuarantinedRecord, row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
+def _quarantined(
+    table: Table,
+    where: BooleanExpression = AlwaysTrue(),  # noqa: B008
+    with_raw: bool = True,
+) -> list[QuarantinedRecord]:
+    names = tuple(field.name for field in table.schema().fields if with_raw or field.name != "raw")
+    rows = table.scan(row_filter=where, selected_fields=names).to_arrow().to_pylist()
+    return [_made(QuarantinedRecord, {"raw": b"", **row}) for row in rows]
 
 
 def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) -> QuarantinedRecord:

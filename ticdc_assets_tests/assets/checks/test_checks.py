@@ -15,8 +15,8 @@ from ticdc_assets.assets.checks import results as verdicts
 from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
 from ticdc_assets.assets.metadata.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
-from ticdc_assets.assets.table_status import quarantined_by_table
 from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.pipeline.quarantine import quarantined_by_table
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets.tso import to_datetime

@@ -43,6 +43,9 @@ def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Pa
         "state": "live",
         "note": "",
         "codes": [],
+        "quarantined": 0,
+        "quarantined_since": None,
+        "discarded": 0,
         "mirror_snapshot_id": users.mirror_snapshot_id,
         "history_table": None,
     }
@@ -114,6 +117,8 @@ def test_snapshot_gives_the_newest_record_up_to_a_tso_under_the_names_of_then(
                 "table": "users",
                 "mirror": ["shop", "people"],
                 "snapshot_id": then.mirror_snapshot_id,
+                "quarantined": 0,
+                "quarantined_since": None,
             }
         ],
         "held": [],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -199,7 +199,7 @@ class MessageDecoder:
             if self._task.schemas.checked:
                 whole = verified(self._task, whole, message)
         except DecodeError as error:
-            self._bad(name_state, message, error)
+            self._bad(name_state, message, event, error)
             return
         source = self._true_name(whole, message) or (whole.schema, whole.table)
         differing = unlike(self._task, period.version.table, whole, source)
@@ -324,16 +324,18 @@ class MessageDecoder:
             table = checked_schema(self._task, event)
             fault = None if table is None else check(event, table, upstream_sql.plain)
             if fault is not None:
-                self._bad(name_state, cut.message, mismatch(cut.message, fault))
+                self._bad(name_state, cut.message, event, mismatch(cut.message, fault))
                 continue
             rows.at.append(cut.at)
             rows.events.append(event)
             rows.messages.append(cut.message)
         return rows
 
-    def _bad(self, name_state: NameState, message: Message, error: DecodeError) -> None:
+    def _bad(self, name_state: NameState, message: Message, event: RowEvent, error: DecodeError) -> None:
         if self._task.decoding.quarantine:
-            name_state.bad.append(bad_message(message, error))
+            schema, table = self._true_name(event, message) or (event.schema, event.table)
+            entry = bad_message(message, error)
+            name_state.bad.append(replace(entry, schema=schema, table=table, commit_ts=event.commit_ts))
         else:
             name_state.state, name_state.problem = FileState.STOPPED, str(error)
 
@@ -369,7 +371,8 @@ class MessageDecoder:
                     name_state.zero_dates += zero_dates
                     name_state.ambiguous_times += ambiguous_times
             except TicdcAssetsError as error:
-                self._bad(name_state, message, DecodeError(message.where, error.expected, error.found, error.advice))
+                fault = DecodeError(message.where, error.expected, error.found, error.advice)
+                self._bad(name_state, message, event, fault)
                 continue
             kept.append((ordinal, event, now, before))
             positions.append(position)
