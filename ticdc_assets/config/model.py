@@ -229,17 +229,17 @@ class MirrorConfig:
 class BadInputPolicy:
     """What happens to input that cannot be decoded, or that is missing.
 
-    stays_before_quarantine: whether views and recorded tables show the newest complete record before the first record
-        in quarantine; else the newest complete one, which lacks it.
     skip_files: patterns of data files to skip, whose rows may be lost.
     skip_offsets: offsets that may be missing, whose messages may be lost.
+    stays_before_quarantine: whether views and recorded tables show the newest complete record before the first record
+        in quarantine; else the newest complete one, which lacks it.
     """
 
     on_bad_message: OnBadMessage = OnBadMessage.QUARANTINE
-    stays_before_quarantine: bool = False
     zero_dates: ZeroDates = ZeroDates.NULL
     skip_files: tuple[str, ...] = ()
     skip_offsets: tuple[OffsetRule, ...] = ()
+    stays_before_quarantine: bool = False
 
     @property
     def quarantines(self) -> bool:
