@@ -62,6 +62,7 @@ KEY_CHANGES: Final[Mapping[str, tuple[OnChange, str]]] = {
     ),
     "views": (OnChange.WHOLE, "Views of the former names are removed"),
     "held_views": (OnChange.WHOLE, "Views of tables that are held are removed, or made again"),
+    "readers": (OnChange.WHOLE, "Views show the record that is asked for from then on"),
     "zero_dates": (OnChange.NEXT, "What was read stays as it is; records in quarantine need a replay"),
     "on_bad_message": (OnChange.NEXT, "Records in quarantine stay there"),
     "skip_files": (OnChange.NEXT, "What was given up stays given up: `rebuild --from source` reads it"),

@@ -125,7 +125,7 @@ def test_no_record_is_before_the_quarantine_of_a_first_run(sink: Sink, tmp_path:
     feed = sink.feed(tmp_path / "lake", readers="before_quarantine")
     run(feed)
 
-    with pytest.raises(NotYetError, match="shows what is in quarantine"):
+    with pytest.raises(NotYetError, match="before the first one in quarantine"):
         recorded_lake(feed.lake.config, feed.lake.config.changefeed("feed"))
 
 

@@ -313,7 +313,7 @@ def _record(
 
 def _record_table(lake: Lake, record: WatermarkRecord, source_table_id: str, **fields: Any) -> None:
     tables = tuple(replace(t, **fields) if t.source_table == source_table_id else t for t in record.tables)
-    lake.control.record(replace(record, recorded_at=now(), complete=False, tables=tables))
+    lake.control.record(replace(record, recorded_at=now(), complete=False, settled=False, tables=tables))
 
 
 def _forget(clone_lake: _CloneLake) -> None:

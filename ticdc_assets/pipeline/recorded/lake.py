@@ -49,8 +49,14 @@ def recorded_lake(
         NotYetError: there is no such record.
     """
     lake = Lake(read_only_config(config), changefeed)
-    last = last_whole(lake, stays_before_quarantine) if at is None else at
-    return RecordedLake(lake, lake.control.require_at(last, f"changefeed {changefeed.name}", named(tables)))
+    where, last = f"changefeed {changefeed.name}", last_whole(lake, stays_before_quarantine) if at is None else None
+    if last is None:
+        return RecordedLake(lake, lake.control.require_at(at, where, named(tables)))
+    record = lake.control.at(last, named(tables))
+    if record is None:
+        advice = "Replay or discard those that `ticdc-assets tables` shows, or read the newest record."
+        raise NotYetError(where, "a complete record before the first one in quarantine", "none", advice)
+    return RecordedLake(lake, record)
 
 
 @dataclass(frozen=True)

@@ -189,5 +189,5 @@ def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str])
         table_record(replay_context.commit_ranges[i], None, None, places[i], replay_context.tables[i], ()) for i in new
     )
     if tables != newest.tables:
-        record = replace(newest, recorded_at=now(), run_id=replay_context.run_id, complete=False, tables=tables)
-        lake.control.record(record)
+        of_replay = replace(newest, recorded_at=now(), run_id=replay_context.run_id, tables=tables)
+        lake.control.record(replace(of_replay, complete=False, settled=False))
