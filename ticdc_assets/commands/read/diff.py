@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
+from ticdc_assets.pipeline.history.knowledge import without
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 
@@ -70,6 +71,7 @@ def as_object(options: DiffOptions, found: Sequence[TableDifference]) -> dict[st
                 "changed": table.changed,
                 "removed": table.removed,
                 "reason": table.reason,
+                "leaves_out": list(table.knowledge.lacks) if table.is_compared else [],
                 "statements": [{"commit_ts": e.commit_ts, "query": e.query} for e in table.statements],
             }
             for table in found
@@ -82,7 +84,8 @@ def _sentence(table: TableDifference) -> str:
     if not table.is_compared:
         return f"{name}: not compared: {table.reason}."
     statements = f"; {counted(len(table.statements), 'statement')} in between" if table.statements else ""
-    return f"{name}: {table.added:,} added, {table.changed:,} changed, {table.removed:,} removed{statements}"
+    numbers = f"{table.added:,} added, {table.changed:,} changed, {table.removed:,} removed"
+    return f"{name}: {numbers}{statements}{without(table.knowledge.lacks)}"
 
 
 def _row(table: TableDifference, row: dict[str, Any]) -> dict[str, Any]:

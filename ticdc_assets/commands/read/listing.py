@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.history.knowledge import lacks
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.schema.history.source_table import fold_name
@@ -139,6 +140,7 @@ def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict
             "snapshot_id": table.mirror_snapshot_id,
             "quarantined": table.quarantined or 0,
             "quarantined_since": table.quarantined_since,
+            "leaves_out": list(lacks(lake.changefeed, table, [(table.schema, table.table)], record.tso)),
         }
         for table in record.tables
         if table.mirror_snapshot_id is not None and table.state != "dropped" and table.complete

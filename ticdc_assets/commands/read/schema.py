@@ -8,6 +8,7 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
+from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.history.tables import split_name, statements_between, table_at, version_after
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.schema.arrow_types import arrow_type
@@ -35,6 +36,8 @@ def schema(config: Config, changefeed: Changefeed, name: str, at: int, as_json: 
     terminal.result(f"key: {', '.join(found['key']) or 'none'}")
     if found["inferred"]:
         terminal.result("The types are inferred from rows: the stream has no statement with these columns.")
+    if at < found["known_from"]:
+        terminal.result(f"It is known from {moment(found['known_from'])} on: these are its columns of then.")
     for statement in found["statements_since"]:
         terminal.result(f"since, at {moment(statement['commit_ts'])}: {statement['query']}")
     return 0
@@ -44,13 +47,17 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
     """The columns, the key and the later statements of the table that has the name at the TSO.
 
     Raises:
-        ConfigError: messages without commit_ts have no TSOs, or no table has the name at this TSO.
+        ConfigError: messages without commit_ts have no TSOs, no table has the name at this TSO, or the lake begins
+            later.
         NotYetError: there was no run.
     """
     if not lake.measures_lag and is_tso(at):
         advice = "Give the number of messages, as `ticdc-assets tables` shows it."
         raise ConfigError(f"changefeed {lake.changefeed.name}", "a stream with TSOs", "one without", advice)
-    source_table = table_at(lake, lake.history(), split_name(name), at)
+    history = lake.history()
+    known = LakeKnowledge.of(lake, lake.control.newest(), history, lake.control.ddl_events())
+    known.require(at)
+    source_table = table_at(lake, history, split_name(name), at)
     version = version_after(source_table, at)
     table = _as_of(lake, source_table, at)
     schema_name, table_name = source_table.name_at(at) or source_table.name
@@ -62,6 +69,7 @@ def schema_at(lake: Lake, name: str, at: int) -> dict[str, Any]:
         "columns": [_column(column) for column in table.columns],
         "key": list(table.key),
         "inferred": table.inferred,
+        "known_from": known.table(source_table, at).begin,
         "statements_since": [
             {"commit_ts": event.commit_ts, "query": event.query}
             for event in statements_between(source_table, lake.control.ddl_events(), at)

@@ -10,6 +10,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.read.listing import list_pins, recorded_snapshot
 from ticdc_assets.commands.read.reader_snippets import snippet
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.history.knowledge import without
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 
 if TYPE_CHECKING:
@@ -74,5 +75,6 @@ def _show(terminal: Terminal, lake: Lake, options: SnapshotOptions) -> int:
     terminal.result(f"recorded at {moment(found['tso'])}")
     for table in found["tables"]:
         mirror = ".".join(table["mirror"] or ("no mirror",))
-        terminal.result(f"{table['schema']}.{table['table']}: {mirror} at snapshot {table['snapshot_id']}")
+        place = f"{mirror} at snapshot {table['snapshot_id']}"
+        terminal.result(f"{table['schema']}.{table['table']}: {place}{without(table['leaves_out'])}")
     return 0

@@ -23,6 +23,7 @@ from ticdc_assets.errors import ConfigError, NotYetError, SetBackError
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.changes import ChangelogRange
+from ticdc_assets.pipeline.history.knowledge import Knowledge, LakeKnowledge
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, statements_between, version_after
 from ticdc_assets.pipeline.set_back import require_whole
@@ -42,7 +43,8 @@ OnRows = Callable[["TableDifference", pa.Table], None]
 
 @dataclass(frozen=True, slots=True)
 class TableDifference:
-    """The number of rows that differ in one table; None where it cannot be compared, and `reason` says why.
+    """The number of rows that differ in one table; None where it cannot be compared, and `reason` says why. `knowledge`
+    says what the numbers leave out.
 
     `name` is the table's name at the later TSO, or its last one before its drop; `key` has the names of its key columns
     in the lake then.
@@ -52,6 +54,7 @@ class TableDifference:
     name: tuple[str, str]
     key: tuple[str, ...]
     statements: tuple[DdlEvent, ...]
+    knowledge: Knowledge
     added: int | None = None
     changed: int | None = None
     removed: int | None = None
@@ -73,7 +76,8 @@ def table_differences(
         on_rows: called with the rows that differ, part by part; None if only counts are wanted.
 
     Raises:
-        ConfigError: the stream has no commit_ts, `after` is above `until`, or no table has a chosen name.
+        ConfigError: the stream has no commit_ts, `after` is above `until` or before the lake begins, or no table has a
+            chosen name.
         NotYetError: there was no run.
     """
     where = f"changefeed {lake.changefeed.name}"
@@ -86,6 +90,8 @@ def table_differences(
     if record is None:
         raise NotYetError(where, "a run", "none", "Run `ticdc-assets run`.")
     history, events = lake.history(), lake.control.ddl_events()
+    known = LakeKnowledge.of(lake, record, history, events)
+    known.require(after)
     recorded, source_tables = lake.recorded(record), history.by_id()
     found = [
         TableDifference(
@@ -93,6 +99,7 @@ def table_differences(
             source_table.name_at(until) or source_table.name,
             tuple(map(column_name, version_after(source_table, until).table.key)),
             tuple(statements_between(source_table, events, after, until)),
+            known.table(source_table, until),
         )
         for i, source_table in source_tables.items()
         if i in recorded and lake.asks_for(source_table) and _exists(source_table, after, until)
@@ -130,7 +137,7 @@ def _compared(
     if record.watermark < needed:
         note = f": {record.note}" if record.note else ""
         return replace(table, reason=f"its changelog is complete up to {record.watermark} only{note}")
-    refusal = undetermined(source_table, after, until)
+    refusal = table.knowledge.refusal(after) or undetermined(source_table, after, until)
     if refusal:
         return replace(table, reason=refusal)
     changelog = load_or_none(lake.catalog, tuple(record.changelog)) if record.changelog else None

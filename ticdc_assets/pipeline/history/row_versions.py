@@ -20,6 +20,7 @@ from ticdc_assets.changes.row_versions import filled, row_versions
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.engines import required
 from ticdc_assets.pipeline.history import passes
+from ticdc_assets.pipeline.history.knowledge import Knowledge, LakeKnowledge
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, version_after
@@ -49,7 +50,8 @@ class RecordedHistory:
 
     The columns are those of the changelog, also dropped ones, and before them VALIDITY_COLUMNS: `_ticdc_valid_from` and
     `_ticdc_valid_to` (TSOs), their times (UTC) and `_ticdc_is_current`. At a TSO t up to `tso` the table had the rows
-    with `_ticdc_valid_from <= t` and `_ticdc_valid_to > t` or NULL.
+    with `_ticdc_valid_from <= t` and `_ticdc_valid_to > t` or NULL. `knowledge` says from which TSO on, and what is
+    missing.
 
     Raises:
         ConfigError: the stream has no commit_ts, or the changelog does not determine the rows.
@@ -104,6 +106,13 @@ class RecordedHistory:
     def tso(self) -> int:
         """The TSO up to which the versions are."""
         return self.changelog.tso
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """From which TSO on the versions are known, and what they leave out."""
+        lake, history = self.changelog.lake, self.changelog.lake.history()
+        known = LakeKnowledge.of(lake, lake.control.newest(), history, lake.control.ddl_events())
+        return known.table(self.source_table, self.tso)
 
     # -- columns ------------------------------------------------------------------------------------------------------
 

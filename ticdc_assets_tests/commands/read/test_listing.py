@@ -119,6 +119,7 @@ def test_snapshot_gives_the_newest_record_up_to_a_tso_under_the_names_of_then(
                 "snapshot_id": then.mirror_snapshot_id,
                 "quarantined": 0,
                 "quarantined_since": None,
+                "leaves_out": [],
             }
         ],
         "held": [],

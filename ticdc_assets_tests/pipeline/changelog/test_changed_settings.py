@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.config.key_changes import KEY_CHANGES, OnChange
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
@@ -225,3 +227,104 @@ def test_a_rebuild_from_the_source_heals_what_a_rebuild_from_the_changelog_would
     assert kept.column("_ticdc_is_current").to_pylist() == [True] * 4
     feed.run()
     assert feed.state(T) == "live"
+
+
+# -- every key, in mid-life and back -----------------------------------------------------------------------------------
+
+HELD = ("s", "held")
+BASE: dict[str, Any] = {
+    "keys": {"s.t": ["a", "b"], "s.held": ["absent"]},
+    "history": ["s.*"],
+    "views": "{schema}__v.{table}",
+}
+OF_MESSAGES = {"skip_offsets", "claim_check", "schema_registry", "ddl_from"}
+"""Keys that a bucket of CSV does not take."""
+
+
+def changed_key(made: Sink, key: str) -> dict[str, Any]:
+    """Settings in which this key is another one."""
+    folder, csv = made.folder.parent, {"include-commit-ts": True, "output-old-value": False}
+    if key == "config_file":
+        (folder / "cdc.toml").write_text(
+            "[sink]\ndate-separator = 'none'\n[sink.csv]\ninclude-commit-ts = true\noutput-old-value = false\n"
+        )
+    if key == "schema_files":
+        (folder / "s.other-schema.sql").write_text("CREATE TABLE `other` (`id` INT PRIMARY KEY);")
+    return {
+        "sink_uri": {"sink_uri": "file:///elsewhere?protocol=csv"},
+        "config": {"config": {"case-sensitive": True, "sink": {"date-separator": "none", "csv": csv}}},
+        "config_file": {"config": None, "config_file": str(folder / "cdc.toml")},
+        "source": {"source": {"storage": str(folder / "moved")}},
+        "time_zone": {"time_zone": "Asia/Shanghai"},
+        "tables": {"tables": ["*.*", "!s.t"]},
+        "schema_files": {"schema_files": [str(folder / "s.other-schema.sql")]},
+        "keys": {"keys": {"s.t": ["a"], "s.held": ["absent"]}},
+        "partition": {"partition": "bucket(4)"},
+        "format_version": {"format_version": 2},
+        "on_drop": {"on_drop": "drop"},
+        "history": {"history": ["s.u"]},
+        "views": {"views": "{schema}__w.{table}"},
+        "held_views": {"held_views": "refuse"},
+        "zero_dates": {"zero_dates": "error"},
+        "on_bad_message": {"on_bad_message": "stop"},
+        "skip_files": {"skip_files": ["s/none/100/CDC000001.csv"]},
+        "upstream": {"upstream": {"host": "127.0.0.1", "port": 4000, "user": "reader"}},
+        "target": {"target": {"mirror": "m_{schema}.{table}", "changelog": "c_{schema}.{table}"}},
+        "dagster": {"dagster": {"max_lag": "30m"}},
+    }[key]
+
+
+def with_held_table(made: Sink) -> None:
+    made.table(HELD)
+    made.file(HELD, 1, [made.line(HELD, "I", 110, 1, "one")])
+
+
+def assert_all_is_there(feed: Feed, made: Sink, names: tuple[tuple[str, str], ...] = (T, U)) -> None:
+    feed.truth = Counter(made.rows)
+    assert {name: feed.state(name) for name in names} == dict.fromkeys(names, "live")
+    assert codes(feed, HELD) == [NoteCode.KEYS]
+    assert feed.found(U) == feed.expected(U)
+    if T in names:
+        assert feed.found(T).total() == feed.expected(T).total()
+        assert times(feed) <= {"31 12:00", "31 13:00"}
+
+
+@pytest.mark.parametrize("key", sorted(KEY_CHANGES.keys() - OF_MESSAGES))
+def test_every_key_changes_in_mid_life_as_declared_and_back_without_harm(made: Sink, key: str):
+    with_held_table(made)
+    again(made, **BASE).run()
+    later(made)
+    if key == "source":
+        shutil.copytree(made.folder, made.folder.parent / "moved")
+
+    changed = again(made, **{**BASE, **changed_key(made, key)})
+    changed.run()
+
+    if KEY_CHANGES[key][0] is OnChange.HELD:
+        assert codes(changed) == [NoteCode.SETTINGS]
+    assert_all_is_there(changed, made, (U,) if KEY_CHANGES[key][0] is OnChange.HELD or key == "tables" else (T, U))
+    later(made, 2100)
+    back = again(made, **BASE)
+    back.run()
+    assert_all_is_there(back, made)
+    assert back.run() is None
+
+
+@pytest.mark.spark
+def test_mirrors_histories_and_views_follow_every_change_and_the_change_back(made: Sink):
+    with_held_table(made)
+    again(made, **BASE).lake.run()
+    for number, key in enumerate(("time_zone", "keys", "tables", "target", "history", "views", "format_version")):
+        later(made, 1100 + 1000 * number)
+        again(made, **{**BASE, **changed_key(made, key)}).lake.run()
+        back = again(made, **BASE)
+        back.lake.run()
+        back.lake.mirrors()
+        assert_all_is_there(back, made)
+        for name in (T, U):
+            rows = back.expected(name).total()
+            assert len(shown(back, name)) == rows, key
+            history = back.lake.lake.catalog.load_table(tuple(back.record(name).history_table or ()))
+            assert history.scan().to_arrow().column("_ticdc_is_current").to_pylist() == [True] * rows, key
+        shown_by = {tuple(view.view): view.mirror_snapshot_id for view in back.lake.lake.control.views()}
+        assert set(shown_by) == {("s__v", "t"), ("s__v", "u")}, key
