@@ -27,9 +27,9 @@ def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
         return CreateTable(schema, name, like=like, if_not_exists=if_not_exists)
     elements = Elements()
     cursor.in_parentheses(lambda: read_element(cursor, elements))
-    options = read_table_options(cursor)
+    options, unknown = _read_all_options(cursor, NO_OPTIONS)
     partitioning = read_partitioning(cursor) if cursor.at("PARTITION", "BY") else None
-    read_table_options(cursor)
+    options, more = _read_all_options(cursor, options)
     cursor.accept("START", "TRANSACTION")  # the form of CREATE TABLE ... SELECT in MySQL's binlog; its rows follow
     cursor.finish("a table option, or the end of the statement (AS SELECT is not read)")
     indexes = named_indexes((), [*elements.indexes, *column_indexes(elements.columns)])
@@ -41,6 +41,7 @@ def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:
         if_not_exists=if_not_exists,
         collation=options.collation,
         comment=options.comment or "",
+        unknown_options=(*unknown, *more),
     )
 
 
@@ -113,6 +114,13 @@ class TableOptions:
     are_written: bool = False
 
 
+NO_OPTIONS: Final = TableOptions()
+# What no option contains: these words bring rows, columns or partitions, or the collation of columns.
+_NO_OPTIONS: Final = (
+    *("AS", "SELECT", "TABLE", "VALUES", "WITH", "LIKE", "IGNORE", "REPLACE", "PERIOD", "VERSIONING", "START"),
+    *("PARTITION", "PARTITIONS", "SUBPARTITION", "CHARSET", "CHARACTER", "COLLATE", "SET"),
+)
+
 _VALUE_OPTIONS: Final = frozenset(
     (
         "ENGINE",
@@ -156,13 +164,39 @@ _VALUE_OPTIONS: Final = frozenset(
         "AUTOEXTEND_SIZE",
         "AFFINITY",
         "ATTRIBUTES",
+        "IETF_QUOTES",
+        "PAGE_CHECKSUM",
+        "PAGE_COMPRESSED",
+        "PAGE_COMPRESSION_LEVEL",
+        "SEQUENCE",
+        "TRANSACTIONAL",
     )
 )
 
 
-def read_table_options(cursor: TokenCursor) -> TableOptions:
+def _read_all_options(cursor: TokenCursor, options: TableOptions) -> tuple[TableOptions, list[str]]:
+    """Read the options behind the columns, and the names of those that are not known. Raises SchemaError at words that
+    may bring rows, columns or partitions."""
+    unknown: list[str] = []
+    options = read_table_options(cursor, options)
+    while cursor.peek().word and not (cursor.at("PARTITION", "BY") or cursor.at("START", "TRANSACTION")):
+        unknown.append(cursor.peek().word)
+        _skip_unknown_option(cursor)
+        options = read_table_options(cursor, options)
+    return options, unknown
+
+
+def _skip_unknown_option(cursor: TokenCursor) -> None:
+    while not (cursor.done or cursor.at("PARTITION", "BY")):
+        if cursor.at_any(*_NO_OPTIONS):
+            raise cursor.fault("a table option, or the end of the statement (AS SELECT is not read)")
+        cursor.take()
+        if cursor.accept_symbol(",") or _at_option(cursor, 0):
+            return
+
+
+def read_table_options(cursor: TokenCursor, options: TableOptions = NO_OPTIONS) -> TableOptions:
     """Read table options, with or without commas between them, as far as they go."""
-    options = TableOptions()
     while (read := _read_option(cursor, options)) is not None:
         options = replace(read, are_written=True)
         if cursor.at_symbol(",") and _at_option(cursor, 1):
@@ -175,6 +209,7 @@ def _at_option(cursor: TokenCursor, ahead: int) -> bool:
     known = word in _VALUE_OPTIONS or word in ("CHARSET", "COLLATE", "TTL", "STORAGE")
     pairs = (("CHARACTER", "SET"), ("CHAR", "SET"), ("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"))
     more = (("PLACEMENT", "POLICY"), ("FORCE", "AUTO_INCREMENT"), ("FORCE", "AUTO_RANDOM_BASE"), ("ON", "COMMIT"))
+    split = tuple(("SPLIT", of) for of in ("PRIMARY", "INDEX", "BETWEEN", "BY"))
     defaulted = word == "DEFAULT" and following in (
         "CHARSET",
         "CHARACTER",
@@ -183,7 +218,7 @@ def _at_option(cursor: TokenCursor, ahead: int) -> bool:
         "PLACEMENT",
         "ENCRYPTION",
     )
-    return known or defaulted or (word, following) in (*pairs, *more)
+    return known or defaulted or (word, following) in (*pairs, *more, *split)
 
 
 def _read_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
@@ -200,6 +235,8 @@ def _read_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | N
         return replace(options, comment=cursor.string())
     if cursor.accept("TTL"):
         _skip_ttl(cursor)
+    elif cursor.accept("SPLIT"):
+        _skip_split(cursor)
     elif cursor.accept("ON", "COMMIT"):
         cursor.accept_any("DELETE", "PRESERVE")
         cursor.expect("ROWS")
@@ -236,5 +273,27 @@ def _skip_ttl(cursor: TokenCursor) -> None:
     cursor.column_name()
     cursor.expect_symbol("+")
     cursor.expect("INTERVAL")
+    cursor.skip_introducers()
     cursor.take()
+    while cursor.peek().kind is TokenKind.STRING:
+        cursor.take()  # strings beside each other are one
     cursor.identifier()
+
+
+def _skip_split(cursor: TokenCursor) -> None:
+    """Skip where the table, its primary key or an index is split into regions."""
+    if cursor.accept("INDEX"):
+        cursor.identifier()
+    else:
+        cursor.accept("PRIMARY", "KEY")
+    if cursor.accept("BY"):
+        cursor.parenthesised()
+        while cursor.at_symbol(",") and cursor.peek(1).text == "(":
+            cursor.take(), cursor.parenthesised()
+        return
+    cursor.expect("BETWEEN")
+    cursor.parenthesised()
+    cursor.expect("AND")
+    cursor.parenthesised()
+    cursor.expect("REGIONS")
+    cursor.integer()

@@ -15,9 +15,12 @@ from ticdc_assets.schema.model import PartitionDefinition, Partitioning
 DEFAULT_PARTITION: Final = "DEFAULT"
 
 
-def read_partitioning(cursor: TokenCursor) -> Partitioning:
-    """Read PARTITION BY and all that belongs to it."""
+def read_partitioning(cursor: TokenCursor) -> Partitioning | None:
+    """Read PARTITION BY and all that belongs to it; None for SYSTEM_TIME, for which TiDB makes no partitions."""
     cursor.expect("PARTITION", "BY")
+    if cursor.accept("SYSTEM_TIME"):
+        _skip_system_time(cursor)
+        return None
     method, columns, expression = _read_method(cursor)
     by_commit_range = _skip_interval(cursor)
     count = _read_count(cursor, "PARTITIONS")
@@ -83,6 +86,17 @@ def _skip_interval(cursor: TokenCursor) -> bool:
         else:
             cursor.expect("PARTITION")
     return True
+
+
+def _skip_system_time(cursor: TokenCursor) -> None:
+    if cursor.accept("INTERVAL"):
+        cursor.skip_introducers()
+        cursor.take()
+        cursor.identifier()
+    _read_count(cursor, "LIMIT")
+    _read_count(cursor, "PARTITIONS")
+    if cursor.at_symbol("("):
+        cursor.parenthesised()
 
 
 def _read_count(cursor: TokenCursor, word: str) -> int:

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.sent_text import parse_sent
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import SchemaState
 from ticdc_assets.schema.history.schema_compare import same_columns
@@ -40,7 +41,7 @@ def statements_of(event: DdlEvent) -> tuple[ddl.Statement, ...]:
 @lru_cache(maxsize=_TEXTS_MAX)
 def statements_in(query: str) -> tuple[ddl.Statement, ...]:
     """The statements of a text as TiCDC sends it, with names as written. Raises SchemaError."""
-    return ddl.parse(query, "", restored=True)
+    return parse_sent(query)
 
 
 @lru_cache(maxsize=_TEXTS_MAX)

@@ -183,9 +183,11 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class NoEffect:
-    """Something that changes neither columns, keys, partitions nor rows; `reason` names it."""
+    """Something that changes neither columns, keys, partitions nor rows; `reason` names it, and `unknown_option` the
+    option of a table that is not known here."""
 
     reason: str
+    unknown_option: str = ""
 
 
 Action = (
@@ -221,6 +223,7 @@ class CreateTable:
     """A new table; `like` names the table it copies instead of columns of its own.
 
     `collation` is that of columns without one. If it names none either, the collation of the database applies.
+    `unknown_options` are those behind the columns that are not known here.
     """
 
     schema: str
@@ -232,6 +235,7 @@ class CreateTable:
     if_not_exists: bool = False
     collation: Collation = UNNAMED
     comment: str = ""
+    unknown_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

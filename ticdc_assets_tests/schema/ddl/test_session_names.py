@@ -128,7 +128,7 @@ def test_a_table_that_only_the_user_describes_is_renamed_into_another_database()
 
 def test_a_table_of_an_unreadable_statement_is_stopped_in_another_database_too():
     history = fold([
-        event(10, "d1", "a", ID + " FROBNICATED = 1"),
+        event(10, "d1", "a", ID + " FROBNICATED SELECT 1"),
         event(20, "d2", "b", "RENAME TABLE `a` TO `d2`.`b`"),
         event(30, "d2", "b", "", with_key("d2", "b")),
     ])  # fmt: skip

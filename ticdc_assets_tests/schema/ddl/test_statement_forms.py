@@ -124,7 +124,6 @@ REFUSED = [
     "CREATE TABLE t (LIKE u",
     "CREATE TABLE t (LIKE u) x",
     "CREATE TABLE t (a INT) START",
-    "CREATE TABLE t (a INT) x = 3 PARTITION BY HASH (a)",
     "CREATE TABLE t (CONSTRAINT c (a))",
     "CREATE TABLE t (a INT, INDEX)",
     "CREATE TABLE t (a INT NOT)",

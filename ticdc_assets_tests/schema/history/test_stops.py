@@ -61,7 +61,7 @@ def test_a_table_goes_on_when_the_statement_of_its_column_arrives(events: list[D
     assert [source_table.stop for source_table in fold(events).source_tables] == [None] * (len(events) > 1)
 
 
-UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED = 1"
+UNREADABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY) FROBNICATED SELECT 1"
 
 
 @pytest.mark.parametrize("query", [UNREADABLE, "ALTER TABLE `t` FROBNICATE", "CREATE TABLE `t` LIKE `unknown`"])

@@ -9,7 +9,7 @@ from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.alter.partitions import PARTITION_ACTIONS, add_partitions, partition_names
 from ticdc_assets.schema.ddl.alter.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
 from ticdc_assets.schema.ddl.columns import Elements, read_column, read_element
-from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options
+from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options, skip_option_value
 from ticdc_assets.schema.ddl.indexes import at_index
 from ticdc_assets.schema.ddl.statements import (
     Action,
@@ -58,6 +58,10 @@ def _read_actions(cursor: TokenCursor, schema: str) -> list[Action]:
         return _option_actions(options)
     word = cursor.peek().word
     reader = _ACTIONS.get(word)
+    if reader is None and word and cursor.peek(1).text == "=":
+        cursor.take()
+        skip_option_value(cursor)
+        return [NoEffect("table options", word)]
     if reader is None:
         raise cursor.fault("an action of ALTER TABLE that is known")
     cursor.take()

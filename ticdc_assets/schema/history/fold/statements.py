@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ticdc_assets.errors import SchemaError
@@ -65,7 +66,16 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
             state.stop(builder, event, str(error))
         return
     state.change(builder, change, event.commit_ts)
+    if isinstance(statement, ddl.AlterTable):
+        actions = (action for action in statement.actions if isinstance(action, ddl.NoEffect))
+        _mark_unknown(builder, event, [action.unknown_option for action in actions if action.unknown_option])
     state.check(builder, event)
+
+
+def _mark_unknown(builder: SourceTableBuilder, event: DdlEvent, options: Sequence[str]) -> None:
+    builder.marks += [
+        f"{event.where}: the option {option} is not known; it is taken to change no column" for option in options
+    ]
 
 
 def add_described(state: FoldState, name: SourceName, sent: TableSchema | None = None) -> SourceTableBuilder | None:
@@ -110,6 +120,7 @@ def _create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable) -> No
     builder = state.live[fold_name(*name)]
     builder.stop = None  # a stop of its database is before all rows of the new table
     builder.is_whole = builder.is_made = True
+    _mark_unknown(builder, event, statement.unknown_options)
     state.check(builder, event)
 
 
