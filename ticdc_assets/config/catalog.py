@@ -26,6 +26,7 @@ _STORES: Final = (
     *("abfs", "abfss", "wasb", "wasbs"),
 )
 """The schemes that pyiceberg opens for writing."""
+_RESERVED: Final = re.compile("[?#]|%[0-9A-Fa-f]{2}")
 _ONE_SLASH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?!//)")
 _KEYS: Final = ("type", "name", "uri", "warehouse")
 
@@ -45,7 +46,10 @@ def read_catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
     if uri != "":
         _check_uri(section, kind, uri)
     if kind == "sql":
-        uri = _sqlite_below(base, uri) if uri else f"sqlite:///{lake / 'lake' / 'catalog.db'}"
+        database = _database(base, uri) if uri else lake / "lake" / "catalog.db"
+        if database is not None:
+            _check_folder(section, "uri", str(database))
+        uri = _sqlite_below(base, uri) if uri else f"sqlite:///{database}"
         warehouse = warehouse or str(lake / "lake" / "warehouse")
     if warehouse:
         _check_warehouse(section, kind, warehouse)
@@ -58,6 +62,7 @@ def read_catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
     section.close()
     if warehouse and kind not in NAMING_CATALOG_TYPES:
         warehouse = absolute_path(base, warehouse)
+        _check_folder(section, "warehouse", warehouse)
     return CatalogConfig(name, kind, uri, warehouse or None, properties, portable)
 
 
@@ -102,6 +107,15 @@ def _check_warehouse(section: Section, kind: str, warehouse: str) -> None:
         section.problem("warehouse", *fault)
 
 
+def _check_folder(section: Section, key: str, place: str) -> None:
+    """Report a folder of this machine that libraries would read as another one: they take it for a part of a URI."""
+    scheme, is_uri, rest = place.partition("://")
+    found = _RESERVED.search(rest if is_uri else place)
+    if found is not None and (not is_uri or scheme.lower() == "file"):
+        advice = f"Move it to a folder without that, or name another place with catalog: {{{key}: ...}}."
+        section.problem(key, f"a folder without {found[0]}, which is part of a URI's syntax", repr(place), advice)
+
+
 def _fault_of(warehouse: str) -> tuple[str, str, str] | None:
     """What no library, or only one of them, would take: expected, found, advice."""
     scheme, _, rest = warehouse.partition("://")
@@ -129,6 +143,12 @@ def _portable(section: Section, kind: str, properties: Settings) -> bool:
     if isinstance(written, bool):
         return written
     return kind in PORTABLE_CATALOG_TYPES or properties.get("rest.signing-name") in PORTABLE_SIGNING_NAMES
+
+
+def _database(base: Path, uri: str) -> Path | None:
+    """The file of an SQLite database; None for another one."""
+    prefix, found, path = uri.partition(":///")
+    return base / path.partition("?")[0] if found and prefix.startswith("sqlite") else None
 
 
 def _sqlite_below(base: Path, uri: str) -> str:

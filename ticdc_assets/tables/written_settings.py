@@ -15,6 +15,7 @@ from pyiceberg.expressions import EqualTo
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.history.written_settings import WrittenSettings
 from ticdc_assets.tables.progress import Progress, progress_of
 
@@ -53,8 +54,8 @@ class KnownSettings:
 
     def _has_moved_keys(self, changelog: Table) -> bool:
         key = [column_name(name) for name in self.now.key]
-        lowered = {field.name.lower(): field.name for field in changelog.schema().fields}
-        names = [lowered[name.lower()] for name in key if name.lower() in lowered]
+        lowered = {fold(field.name): field.name for field in changelog.schema().fields}
+        names = [lowered[fold(name)] for name in key if fold(name) in lowered]
         if len(names) < len(key):
             return True
         wanted = (*names, *(f"{layout.BEFORE}.{name}" for name in names))

@@ -339,3 +339,28 @@ def test_changefeeds_do_not_share_control_tables(tmp_path):
     assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"shop": one, "Shop": one}}))
     shared = {**one, "target": {"control": "ticdc"}}
     assert "control namespace" in str(refused(tmp_path, {"changefeeds": {"one": shared, "two": shared}}))
+
+
+@pytest.mark.parametrize("name", ["report #1", "why?", "a%41", "50%25 off"])
+def test_a_folder_that_a_uri_cannot_spell_is_refused_by_name(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    char = name[name.index("%") :][:3] if "%" in name else "#" if "#" in name else "?"
+
+    text = str(refused(folder, with_feed()))
+    assert text.count(f"expected a folder without {char}, which is part of a URI's syntax, found") == 2
+    assert f"{folder}/lake/warehouse" in text
+    for catalog in ({"warehouse": f"../{name}"}, {"warehouse": f"file://{folder}"}, {"uri": f"sqlite:///{name}/c.db"}):
+        if not (name == "why?" and "uri" in catalog):  # what follows is the query of the URI
+            elsewhere = {"type": "sql", "uri": "sqlite:///c.db", "warehouse": "w", **catalog}
+            assert "a URI" in str(refused(tmp_path, {"catalog": elsewhere, **with_feed()}))
+
+
+@pytest.mark.parametrize(
+    "name", ["100% real", "it's", "a+b", "a&b;c", "[x]", "{x}", "*", "a\\b", "é", "😀", "a:b", "a@b"]
+)
+def test_a_folder_of_any_other_name_is_taken(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+
+    assert loaded(folder, with_feed()).catalog.warehouse == f"{folder}/lake/warehouse"

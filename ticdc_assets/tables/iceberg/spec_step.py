@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.names import OWN_PREFIX
+from ticdc_assets.names.folding import fold
 
 if TYPE_CHECKING:
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
@@ -52,6 +53,6 @@ class SpecStep:
 def free_name(text: str, fields: Iterable[str]) -> str:
     """A name for a partition field that begins like `text`, and that no other field and no column has: columns of the
     source never begin with the prefix."""
-    taken = {name.lower() for name in fields}
+    taken = {fold(name) for name in fields}
     names = chain([OWN_PREFIX + text], (f"{OWN_PREFIX}{text}_{number}" for number in count(2)))
-    return next(name for name in names if name.lower() not in taken)
+    return next(name for name in names if fold(name) not in taken)

@@ -18,6 +18,7 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.config.model import PartitionField
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
@@ -135,12 +136,12 @@ def spec_steps(
 def colliding_names(table: Table, source_table: SourceTable) -> dict[str, str]:
     """New names for the partition fields that have the name of a column of the source: an earlier release, or a user,
     named them so, and no column can have the name of a field of any spec that the table had."""
-    columns = {(column_name(c.name).lower(), c.uid) for v in source_table.versions for c in v.table.stored_columns}
+    columns = {(fold(column_name(c.name)), c.uid) for v in source_table.versions for c in v.table.stored_columns}
     uids = {ids[0]: uid for uid, ids in field_ids_by_uid(table.properties).items()}
     fields = [field for spec in table.specs().values() for field in spec.fields]
     found: dict[str, str] = {}
     for field in fields:
         own = uids.get(field.source_id) if isinstance(field.transform, IdentityTransform) else None
-        if field.source_id in uids and any(n == field.name.lower() and uid != own for n, uid in columns):
+        if field.source_id in uids and any(n == fold(field.name) and uid != own for n, uid in columns):
             found.setdefault(field.name, free_name(field.name, [*(f.name for f in fields), *found.values()]))
     return found
