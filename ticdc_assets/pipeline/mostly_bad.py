@@ -16,7 +16,8 @@ from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.tables.control.records import QuarantinedRecord, WatermarkRecord
+    from ticdc_assets.pipeline.source import Pending
+    from ticdc_assets.tables.control.records import QuarantinedRecord
 
 MOSTLY_BAD_MIN: Final = 10
 """Fewer bad records are never refused, except in a changefeed that has no change yet."""
@@ -40,23 +41,23 @@ _OPTIONS: Final = {
 
 def require_mostly_sound(
     lake: Lake,
-    record: WatermarkRecord | None,
+    pending: Pending,
     bad: Sequence[QuarantinedRecord],
     reports: Iterable[TaskReport],
     messages: int,
 ) -> None:
     """Raise ConfigError where most records of a run are bad. Records that were in quarantine before do not count, nor
-    does anything with another `on_bad_message` than `quarantine`.
+    do those of topics of other producers, nor anything with another `on_bad_message` than `quarantine`.
 
     Args:
-        record: the newest record before the run.
         bad: the records that the run would keep in quarantine.
         messages: the number of messages that the run reads, statements and watermarks included.
     """
     if not lake.changefeed.bad_input.refuses_mostly_bad or len(bad) < FIRST_BAD_MIN:
         return
     kept = {one.position for one in lake.control.ever_quarantined(with_raw=False)}
-    fresh = [one for one in bad if one.position not in kept]
+    ours = [one for one in bad if one.path.rpartition("/")[0] not in pending.foreign_topics]
+    fresh, record = [one for one in ours if one.position not in kept], pending.record
     sound = messages - len({one.position for one in bad})
     if reads_files(lake.changefeed):
         sound = sum(file.rows for report in reports for file in report.files if file.state is FileState.READ)

@@ -149,7 +149,7 @@ class ChangelogRun:
         # Before any commit: a record is then in a changelog or in quarantine, wherever a run ends.
         bad = batch.bad_records(reports, held)
         try:
-            require_mostly_sound(self._lake, pending.record, bad, reports, batch.records)
+            require_mostly_sound(self._lake, pending, bad, reports, batch.records)
         except ConfigError:
             remove_parts(tables, (part for report in reports for part in report.parts))
             raise

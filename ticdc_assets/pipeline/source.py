@@ -73,6 +73,11 @@ class Pending:
         return ()
 
     @property
+    def foreign_topics(self) -> frozenset[str]:
+        """The topics of other producers, whose messages cannot be read with any config."""
+        return frozenset()
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Warnings about the source that hold no table, a sentence each."""
         return ()

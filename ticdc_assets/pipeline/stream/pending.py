@@ -58,6 +58,12 @@ class StreamPending(Pending):
         return self.high
 
     @property
+    def foreign_topics(self) -> frozenset[str]:
+        """The topics of which no message can be read, where another topic has messages of TiCDC."""
+        topics, foreign = {topic for topic, _ in self.scan.offsets.partitions}, self.scan.offsets.foreign
+        return frozenset(foreign if topics - foreign else ())
+
+    @property
     def is_empty(self) -> bool:
         """Whether a run would change nothing."""
         known = self.record.tso if self.record else 0

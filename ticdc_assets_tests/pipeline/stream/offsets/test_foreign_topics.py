@@ -41,6 +41,20 @@ def test_a_topic_without_a_message_of_ticdc_holds_nothing(tmp_path: Path, wire: 
     assert lake.publish() is None
 
 
+def test_many_messages_of_another_producer_are_no_sign_of_a_wrong_config(tmp_path: Path):
+    stream = begun(tmp_path, CanalJson())
+    lake = stream.lake()
+    lake.publish()
+    for _ in range(10):
+        stream.send("s_other", 0, *FOREIGN)
+    stream.put(4, A, 2, topic="s_a")
+    stream.watermark(5, "feed", "s_a")
+
+    lake.publish()
+
+    assert (ids(lake), tso(lake)) == ({"a": [1, 2]}, at(5))
+
+
 def test_a_topic_counts_from_its_first_message_of_ticdc_on(tmp_path: Path):
     stream = begun(tmp_path, CanalJson())
     lake = stream.lake()
