@@ -193,6 +193,8 @@ def _images(message: dict[str, Any], name: str, where: str) -> list[dict[str, st
         return []
     if not isinstance(rows, list) or len(rows) > ROWS_PER_MESSAGE_MAX:
         raise _error(where, f"a list of at most {ROWS_PER_MESSAGE_MAX} rows in {name}", _kind(rows))
+    if all(row is None for row in rows):
+        return []  # TiCDC 5.1 to 5.3 writes [null] where there is no row
     for row in rows:
         if not isinstance(row, dict) or not all(v is None or isinstance(v, str) for v in row.values()):
             raise _error(where, f"objects of text or null in {name}", "a value of another type")

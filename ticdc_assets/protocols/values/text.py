@@ -191,7 +191,7 @@ def _date(column_type: MySqlType, text: str, forms: TextForms) -> date | None:
     try:
         return date(int(parts[1]), int(parts[2]), int(parts[3]))
     except ValueError as error:
-        raise _refused(column_type, "a day that does not exist") from error
+        raise _refused(column_type, _no_time(parts, "a day")) from error
 
 
 def _datetime(column_type: MySqlType, text: str, forms: TextForms) -> datetime | None:
@@ -205,7 +205,13 @@ def _datetime(column_type: MySqlType, text: str, forms: TextForms) -> datetime |
     try:
         return datetime(year, month, day, hour, minute, second, microsecond)
     except ValueError as error:
-        raise _refused(column_type, "a time that does not exist") from error
+        raise _refused(column_type, _no_time(parts, "a time")) from error
+
+
+def _no_time(parts: re.Match[str], kind: str) -> str:
+    return (
+        f"{kind} of year 0, which no column of the lake holds" if parts[1] == "0000" else f"{kind} that does not exist"
+    )
 
 
 def _timestamp(column_type: MySqlType, text: str, forms: TextForms) -> datetime | None:

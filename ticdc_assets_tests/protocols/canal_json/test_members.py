@@ -106,6 +106,11 @@ IMAGES = [
     ("DELETE", [{"a": "1"}], None, Op.DELETE, [({"a": "1"}, None, False)]),
     ("DELETE", None, [{"a": "1"}], Op.DELETE, [({"a": "1"}, None, False)]),
     ("INSERT", [{"a": "1"}], [{"a": "0"}], Op.INSERT, [({"a": "1"}, None, False)]),
+    ("INSERT", [{"a": "1"}], [None], Op.INSERT, [({"a": "1"}, None, False)]),
+    ("DELETE", [None], [{"a": "1"}], Op.DELETE, [({"a": "1"}, None, False)]),
+    ("DELETE", [{"a": "1"}], [None], Op.DELETE, [({"a": "1"}, None, False)]),
+    ("UPDATE", [{"a": "1"}, {"a": "2"}], [None, None], Op.UPDATE,
+     [({"a": "1"}, None, False), ({"a": "2"}, None, False)]),
 ]  # fmt: skip
 
 
@@ -121,7 +126,7 @@ def test_rows_have_the_images_of_their_kind(kind: str, data: Any, old: Any, op: 
 @pytest.mark.parametrize(
     "damage",
     [
-        {"data": None}, {"data": []}, {"data": {}}, {"data": [5]}, {"data": [{"a": 1}]}, {"data": [{"a": True}]},
+        {"data": None}, {"data": []}, {"data": [None]}, {"data": [{"a": "1"}, None]}, {"data": {}}, {"data": [5]}, {"data": [{"a": 1}]}, {"data": [{"a": True}]},
         {"type": "UPDATE", "old": [{}, {}]}, {"type": "UPDATE", "old": {}}, {"type": "OTHER"}, {"type": None},
         {"type": "UPDATE", "old": [{"a": 1}]}, {"_tidb": []}, {"pkNames": "id"}, {"pkNames": [5]}, {"isDdl": 1},
         {"mysqlType": []}, {"mysqlType": {"id": 4}}, {"sqlType": {"id": "4"}}, {"sqlType": {"id": True}},

@@ -47,7 +47,12 @@ def test_a_row_without_a_commit_ts_is_refused_where_all_rows_have_one():
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_message_without_a_value_is_none_of_this_protocol(value: bytes | None):
     with pytest.raises(DecodeError, match="a message with a value"):
-        list(decode(None, value, "w", UNDATED))
+        list(decode(b"key", value, "w", UNDATED))
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_an_empty_message_without_a_key_says_nothing(value: bytes | None):
+    assert list(decode(None, value, "w", DATED)) == []
 
 
 def test_a_statement_without_a_commit_ts_has_a_fault_where_all_rows_have_one():

@@ -289,3 +289,9 @@ def test_a_vector_keeps_the_sign_of_its_zeros() -> None:
     assert [[(math.copysign(1, number), number) for number in numbers] for numbers in found] == [
         [(-1, 0), (1, 0), (-1, 0), (-1, -10)]
     ] * 2
+
+
+@pytest.mark.parametrize("text", ["0000-01-01", "0000-02-29", "0000-02-30"])
+def test_a_day_of_year_0_is_refused_as_one_that_no_column_holds(text: str):
+    with pytest.raises(DecodeError, match="year 0, which no column of the lake holds"):
+        value(parse_type("date"), text, LABELS)
