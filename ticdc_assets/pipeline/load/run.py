@@ -33,12 +33,13 @@ def load_changelogs(
     lake: Lake, source: DumpChanges, workers: Callable[[], Workers], on_progress: OnProgress
 ) -> LoadReport:
     """Append the rows of the dump to the changelogs of the tables that lack them. A table with a file that cannot be
-    read has no rows afterwards; the others have theirs.
+    read has no rows afterwards; the others have theirs. A table
+    whose CREATE TABLE is not understood is not loaded, and the stream holds it.
 
     Raises:
         ConfigError: see `DumpChanges.scan`.
     """
-    report, run = LoadReport(lake.control.newest()), ChangelogRun(lake, source)
+    report, run = LoadReport(lake.control.newest(), errors=dict(source.not_understood)), ChangelogRun(lake, source)
     while not (pending := source.scan()).is_empty:
         done = run.publish_changelogs(pending, workers(), on_progress)
         report.record = done.record

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.load.batch import DumpBatch
@@ -53,6 +53,8 @@ class DumpChanges:
             for table in request.dump.tables
             if lake.follows(*table.name) and fold_name(*table.name) not in request.without
         ]
+        self.not_understood: dict[str, str] = {}
+        """By name, why the CREATE TABLE of a table is not understood; the stream holds such a table."""
         self._events = self._dumped_events()
 
     def checkpoint(self) -> int | None:
@@ -119,7 +121,7 @@ class DumpChanges:
     # -- the dump -----------------------------------------------------------------------------------------------------
 
     def _dumped_events(self) -> tuple[DdlEvent, ...]:
-        """The dump's statements. Raises SchemaError or DecodeError where a table cannot be loaded."""
+        """The dump's statements. Raises DecodeError where a table cannot be loaded."""
         ts, databases = self._request.ts, self._request.dump.databases
         schemas = {table.name[0] for table in self._chosen}
         events = [
@@ -131,8 +133,13 @@ class DumpChanges:
             DdlEvent(ts, *table.name, table.definition, where=f"dump: {'.'.join(table.name)}", loaded=True)
             for table in self._chosen
         ]
-        for event, table in zip(tables, self._chosen, strict=True):
-            made = created(event).table
+        for event, table in zip(tables, list(self._chosen), strict=True):
+            try:
+                made = created(event).table
+            except SchemaError as error:
+                self.not_understood[".".join(table.name)] = f"{table.where}: {error}"
+                self._chosen.remove(table)
+                continue
             if table.chunks and has_stored_columns(event):
                 self._check_columns(made, table.chunks[0])
         return (*events, *tables)

@@ -340,6 +340,6 @@ def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
         f"{source_table.name[0]}.{source_table.name[1]}: expected a key at all times, "
         f"found a time without one, which begins at {lost}. "
         "The rows of that time cannot be in a mirror. Its changelog has them only where the changefeed has "
-        "force-replicate: without it TiCDC sends nothing of a table without a key, not its DROP either. Where they were "
-        f"sent, name the key in `keys`, and the mirror continues at once. Otherwise: {CREATE_AGAIN}"
+        "force-replicate: without it TiCDC sends nothing of a table without a key, not its DROP either. Where they "
+        f"were sent, name the key in `keys`, and the mirror continues at once. Otherwise: {CREATE_AGAIN}"
     )

@@ -138,6 +138,28 @@ def test_a_load_that_was_killed_continues_with_the_tables_that_are_missing(tmp_p
         loaded(lake, source_of(lake, dump, ts + 1))
 
 
+def test_a_table_whose_definition_is_not_understood_is_held_and_the_others_are_loaded(tmp_path: Path):
+    of = workload("storage-csv")
+    ts = middle(of)
+    dump = write_dump(tmp_path / "dump", at(of, ts), ts)
+    lake = FeedLake(of, tmp_path / "lake")
+    broken, *others = sorted(dump.glob("*-schema.sql"))
+    name = broken.name.removesuffix("-schema.sql")
+    broken.write_text(broken.read_text().replace("CREATE TABLE", "CREATE TABLE NO SUCH"))
+
+    report = loaded(lake, source_of(lake, dump, ts))
+    lake.publish()
+
+    assert list(report.errors) == [name]
+    assert broken.name in report.errors[name]
+    assert len(others) == len(report.rows)
+    states = {f"{record.schema}.{record.table}": record for record in lake.records().values()}
+    assert states[name].state == "stopped"
+    assert "the rows of the dump are not loaded" in states[name].note
+    assert {record.state for other, record in states.items() if other != name} == {"live"}
+    assert not [change for change in lake.changes() if (change[0], change[1]) == tuple(name.split("."))]
+
+
 @contextmanager
 def ends_at(failpoint: Failpoint) -> Iterator[None]:
     def end(moment: Failpoint) -> None:

@@ -126,7 +126,8 @@ def test_rows_have_the_images_of_their_kind(kind: str, data: Any, old: Any, op: 
 @pytest.mark.parametrize(
     "damage",
     [
-        {"data": None}, {"data": []}, {"data": [None]}, {"data": [{"a": "1"}, None]}, {"data": {}}, {"data": [5]}, {"data": [{"a": 1}]}, {"data": [{"a": True}]},
+        {"data": None}, {"data": []}, {"data": [None]},
+        {"data": [{"a": "1"}, None]}, {"data": {}}, {"data": [5]}, {"data": [{"a": 1}]}, {"data": [{"a": True}]},
         {"type": "UPDATE", "old": [{}, {}]}, {"type": "UPDATE", "old": {}}, {"type": "OTHER"}, {"type": None},
         {"type": "UPDATE", "old": [{"a": 1}]}, {"_tidb": []}, {"pkNames": "id"}, {"pkNames": [5]}, {"isDdl": 1},
         {"mysqlType": []}, {"mysqlType": {"id": 4}}, {"sqlType": {"id": "4"}}, {"sqlType": {"id": True}},

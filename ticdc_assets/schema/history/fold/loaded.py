@@ -25,13 +25,30 @@ def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
     the table only above `ts`.
     """
     for event in events:
+        if event.table:
+            _load_table(state, event)
+            continue
         for statement in ddl.parse(event.query, event.schema, restored=False):
             if isinstance(statement, ddl.CreateDatabase):
                 state.collations[fold(event.schema)] = statement.collation
-            elif isinstance(statement, ddl.CreateTable):
-                _begin(state, (event.schema, event.table), created(event), ts)
     for builder in state.all:
         builder.is_contained = builder.is_contained or (builder.dropped_ts is not None and builder.dropped_ts <= ts)
+
+
+def _load_table(state: FoldState, event: DdlEvent) -> None:
+    """Begin the table. Where its text is not understood, the table that has the name next stops before all its rows,
+    since those of the dump are not loaded; a text of the same dump that was corrected counts instead."""
+    name, ts = (event.schema, event.table), event.commit_ts
+    try:
+        shape = created(event)
+    except SchemaError as error:
+        builder = state.live.get(fold_name(*name))
+        if builder is None or builder.name_periods[-1].after_ts < ts:
+            state.drop(name, ts)
+            reason = f"the rows of the dump are not loaded, since its CREATE TABLE is not understood: {error}"
+            state.stop_name(name, replace(event, commit_ts=0), reason)
+        return
+    _begin(state, name, shape, ts)
 
 
 def created(event: DdlEvent) -> SchemaState:
