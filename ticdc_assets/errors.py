@@ -66,6 +66,17 @@ class ConfigError(TicdcAssetsError):
     """The user's config or command line is invalid; nothing was read or written."""
 
 
+class ConfigFaultsError(ConfigError):
+    """A config has several faults; each is a line of the message."""
+
+    def __init__(self, where: str, expected: str, found: str, advice: str, *faults: str) -> None:
+        super().__init__(where, expected, found, advice)
+        self.args = (*self.args, *faults)
+
+    def __str__(self) -> str:
+        return "\n- ".join([super().__str__(), *map(printable, self.args[4:])])
+
+
 class OtherTableError(ConfigError):
     """The name of a table of the lake belongs to another table."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import sys
 import unicodedata
@@ -13,7 +14,7 @@ import pytest
 from dagster_shared.serdes import serialize_value
 
 from ticdc_assets.cli import main
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, ConfigFaultsError
 from ticdc_assets.printable import printable
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
@@ -43,6 +44,20 @@ def test_an_error_is_one_line():
     error = ConfigError(f"table {FORGES}", "a name", f"{CLEARS}", "Rename it.")
 
     assert str(error).isprintable()
+
+
+def test_each_fault_of_a_config_is_one_line():
+    error = ConfigFaultsError("a.yaml", "a config without faults", "2 faults", "Correct them:", f"a{FORGES}", "b")
+
+    assert str(error).split("\n")[1:] == [f"- a{printable(FORGES)}", "- b"]
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_the_command_line_lists_the_faults_of_a_config(tmp_path: Path, capsys: Any):
+    (path := tmp_path / "changefeeds.yaml").write_text("catalog: {type: x}\nchangefeeds: {}\n")
+
+    assert main(["tables", "--config", str(path)]) == 2
+    assert [line[:2] for line in capsys.readouterr().err.splitlines()][1:] == ["- ", "- "]
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def _failed(error: Exception) -> int:
         raise KeyboardInterrupt from None
     sentence = sentence_of(error)
     with suppress(BrokenPipeError):  # standard error may be the broken pipe
-        print(printable(sentence), file=sys.stderr, flush=True)
+        print("\n".join(map(printable, sentence.split("\n"))), file=sys.stderr, flush=True)
     return code_of(error)
 
 

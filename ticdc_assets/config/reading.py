@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from ticdc_assets.config.secrets import Settings, redacted
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, ConfigFaultsError
 
 T = TypeVar("T")
 
@@ -86,8 +86,9 @@ class Problems:
             only = self.found[0]
             where = f"{self.file}, {only.where}" if only.where else self.file
             raise ConfigError(where, only.expected, only.found, only.advice)
-        listed = "".join(f"\n- {ConfigError(p.where, p.expected, p.found, p.advice)}" for p in self.found)
-        raise ConfigError(self.file, "a config without faults", f"{len(self.found)} faults", f"Correct them:{listed}")
+        listed = (str(ConfigError(p.where, p.expected, p.found, p.advice)) for p in self.found)
+        found = f"{len(self.found)} faults"
+        raise ConfigFaultsError(self.file, "a config without faults", found, "Correct them:", *listed)
 
 
 class Block(dict[str, Any]):
