@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.run import options_of, writer_of
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
-from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
+from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import Version
@@ -115,7 +115,7 @@ class MirrorRebuild:
         clone = clone_of(
             self.jvm(), mirror, clone_name(self.lake, self.source_table, run_id), self.lake.changefeed.name
         )
-        try:
+        with kept_clone(self.lake, self.source_table, clone.identifier):
             born = first_keyed(self.source_table)
             begin = Progress() if first is born else Progress(first.from_ts)
             effects = effects_digest(self.source_table, first.from_ts)
@@ -129,8 +129,6 @@ class MirrorRebuild:
             mark = unfollowed(changelog, None)
             clone.take_over({REPLAYED: mark.run_id} if mark is not None else None)
             return progress
-        finally:
-            forget_clones(self.lake, self.source_table)
 
     def _job(
         self, run_id: str, name: Identifier, changelog: Table, begin: Progress, first: Version, watermark: int
@@ -145,7 +143,3 @@ class MirrorRebuild:
         if isinstance(mirror, Failure):
             raise NotMadeError(mirror.reason)
         return mirror
-
-
-class NotMadeError(Exception):
-    """Raised with the error that stopped the new mirror."""

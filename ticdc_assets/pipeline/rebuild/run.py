@@ -21,8 +21,8 @@ from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.mirror.run import MirrorReport, record_mirrors
 from ticdc_assets.pipeline.mirror.segments import reached_versions
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
-from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
-from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild, NotMadeError
+from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
+from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild
 from ticdc_assets.pipeline.recorded_views import bring_up_views
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
@@ -237,12 +237,10 @@ def _changelog_read_again(
             ".".join(lake.table_locations(history)[source_table_id].changelog), "the table's changelog", "none", advice
         )
     clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
-    try:
+    with kept_clone(lake, source_table, clone.identifier):
         clone.empty()
         changelog_from_source(lake, jvm(), source_table, record, clone, run_id, on_progress, day)
         return progress_of(changelog.refresh())
-    finally:
-        forget_clones(lake, source_table)
 
 
 def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at: int | None, run_id: str) -> Progress:
