@@ -328,3 +328,20 @@ def test_mirrors_histories_and_views_follow_every_change_and_the_change_back(mad
             assert history.scan().to_arrow().column("_ticdc_is_current").to_pylist() == [True] * rows, key
         shown_by = {tuple(view.view): view.mirror_snapshot_id for view in back.lake.lake.control.views()}
         assert set(shown_by) == {("s__v", "t"), ("s__v", "u")}, key
+
+
+def test_without_commit_ts_a_change_is_held_too_and_no_rebuild_is_advised(tmp_path: Path):
+    made = Sink(tmp_path / "bucket", commit_ts=False)
+    made.table(T, columns=[A, B, AT], query=KEYLESS)
+    made.file(T, 1, [made.insert(T, 110, a, b, NOON, columns=COLUMNS) for a, b in ROWS])
+    first = again(made, keys={"s.t": ["a"]})
+    first.run()
+    rows = first.found(T).total()
+    changed = again(made, keys={"s.t": ["a", "b"]})
+    changed.run()
+    assert codes(changed) == [NoteCode.SETTINGS]
+    assert "in a changefeed of another name, with another `target`" in changed.note(T)
+    assert "rebuild" not in changed.note(T)
+    back = again(made, keys={"s.t": ["a"]})
+    back.run()
+    assert (back.state(T), back.found(T).total()) == ("live", rows)
