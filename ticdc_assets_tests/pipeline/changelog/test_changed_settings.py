@@ -236,6 +236,7 @@ BASE: dict[str, Any] = {
     "keys": {"s.t": ["a", "b"], "s.held": ["absent"]},
     "history": ["s.*"],
     "views": "{schema}__v.{table}",
+    "held_views": "refuse",
 }
 OF_MESSAGES = {"skip_offsets", "claim_check", "schema_registry", "ddl_from"}
 """Keys that a bucket of CSV does not take."""
@@ -264,7 +265,7 @@ def changed_key(made: Sink, key: str) -> dict[str, Any]:
         "on_drop": {"on_drop": "drop"},
         "history": {"history": ["s.u"]},
         "views": {"views": "{schema}__w.{table}"},
-        "held_views": {"held_views": "refuse"},
+        "held_views": {"held_views": "back"},
         "zero_dates": {"zero_dates": "error"},
         "on_bad_message": {"on_bad_message": "stop"},
         "skip_files": {"skip_files": ["s/none/100/CDC000001.csv"]},
