@@ -88,6 +88,10 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
         hold = holds.get(fold_name(name_period.schema, name_period.table))
         if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
             return CommitRange(source_table, low, low, hold)
+    if source_table.stop is not None and source_table.stop.waits_for_schema:
+        return CommitRange(
+            source_table, low, low, Hold(TableState.WAITING, NoteCode.NO_SCHEMA, source_table.stop.reason)
+        )
     if source_table.stop is not None and source_table.stop.ts < high:
         gone = source_table.dropped_ts is not None and source_table.dropped_ts <= high
         hold = _hold_of_dropped(source_table.stop) if gone else _hold_of(source_table.stop)

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.notes import NoteCode
+from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.user_schemas import known_of
-from ticdc_assets.schema.history.fold.events import Known
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.events import Known, fold
+from ticdc_assets.schema.history.source_table import Stop
 from ticdc_assets_tests.config.config_file import feed
+from ticdc_assets_tests.schema.history.histories import GUESSED
 
 T = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY, `v` VARCHAR(9));\n"
 
@@ -60,10 +65,23 @@ def test_the_configured_keys_come_with_the_schemas(tmp_path: Path):
 
 def test_a_file_that_is_no_dump_of_schemas_is_named_with_its_fault(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"schema_files, shop\.sql: expected CREATE TABLE statements"):
-        known(tmp_path, shop="CREATE TABLE `t` (`id` NO SUCH TYPE);")
+        known(tmp_path, shop="CREATE WIDGET `t` (`id` INT);")
     (tmp_path / "shop.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="found UnicodeDecodeError"):
         known(tmp_path)
+
+
+def test_a_table_whose_text_is_not_understood_is_named_with_its_file_and_the_others_are_described(tmp_path: Path):
+    broken = "CREATE TABLE IF NOT EXISTS `x` (`id` NO SUCH TYPE);\n"
+
+    found = known(tmp_path, shop=T + broken, **{"shop__y-schema": "CREATE TABLE `y` (`id` 'open"})
+
+    assert columns(found) == {("shop", "t"): ["id", "v"]}
+    assert list(found.not_understood) == [("shop", "x"), ("shop", "y")]
+    assert [why.split(": ")[0] for why in found.not_understood.values()] == [
+        "schema_files, shop.sql",
+        "schema_files, shop.y-schema.sql",
+    ]
 
 
 def test_a_database_whose_name_dumpling_encodes_has_its_name(tmp_path: Path):
@@ -83,3 +101,16 @@ def test_two_files_that_describe_a_table_in_different_ways_are_refused(tmp_path:
         ConfigError, match=r"one definition of shop\.t, found different ones: those of .*1/.* and of .*3/"
     ):
         known_of(feed(tmp_path, schema_files=["1/*.sql", "2/*.sql", "3/*.sql"]))
+
+
+def test_a_table_whose_text_in_schema_files_is_not_understood_waits_unless_the_stream_creates_it():
+    known = Known(not_understood={("shop", "t"): "schema_files, shop.t-schema.sql: why"})
+
+    (older,) = fold([DdlEvent(20, "shop", "t", "", GUESSED)], known).source_tables
+    (made,) = fold([DdlEvent(10, "shop", "t", T)], known).source_tables
+
+    assert older.stop == Stop(0, "schema_files, shop.t-schema.sql: why", waits_for_schema=True)
+    assert commit_ranges([older], {}, 30, {})[older.id].hold == Hold(
+        TableState.WAITING, NoteCode.NO_SCHEMA, "schema_files, shop.t-schema.sql: why"
+    )
+    assert made.stop is None

@@ -7,9 +7,10 @@ full or refused with a SchemaError that names the place; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.alter.actions import drop_index, read_alter_table
 from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
@@ -90,6 +91,7 @@ __all__ = [
     "Statement",
     "TruncatePartitions",
     "TruncateTable",
+    "created_tables",
     "parse",
 ]
 
@@ -109,6 +111,41 @@ def parse(query: str, default_schema: str, restored: bool | None = None) -> tupl
         else:
             statements.append(_read_statement(cursor, default_schema))
     return tuple(statements)
+
+
+def created_tables(text: str, default_schema: str) -> Iterator[tuple[TableName, CreateTable | SchemaError]]:
+    """The CREATE TABLE statements of a schema dump by the name of their table, or why one is not understood.
+
+    Raises SchemaError where a statement is not understood that names no table.
+    """
+    for cursor in statement_cursors(text, restored=False):
+        if cursor.accept("USE"):
+            default_schema = cursor.identifier()
+            continue
+        name = _created_name(cursor, default_schema)
+        try:
+            statement = _read_statement(cursor, default_schema)
+        except SchemaError as error:
+            if name is None:
+                raise
+            yield name, error
+        else:
+            if isinstance(statement, CreateTable):
+                yield (statement.schema, statement.name), statement
+
+
+def _created_name(cursor: TokenCursor, schema: str) -> TableName | None:
+    """The name in a CREATE TABLE; the cursor stays where it is."""
+    start = cursor.position
+    try:
+        if not cursor.accept("CREATE", "TABLE"):
+            return None
+        cursor.accept("IF", "NOT", "EXISTS")
+        return cursor.table_name(schema)
+    except SchemaError:
+        return None
+    finally:
+        cursor.position = start
 
 
 def _read_statement(cursor: TokenCursor, schema: str) -> Statement:

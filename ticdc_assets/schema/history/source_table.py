@@ -51,10 +51,14 @@ class NamePeriod:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where and why a source table stops: rows above `ts` cannot be decoded until the user acts."""
+    """Where and why a source table stops: rows above `ts` cannot be decoded until the user acts.
+
+    waits_for_schema: whether a text in `schema_files` has to be corrected, and nothing else.
+    """
 
     ts: int
     reason: str
+    waits_for_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)

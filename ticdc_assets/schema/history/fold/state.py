@@ -21,11 +21,14 @@ from ticdc_assets.schema.model import TableSchema
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the user configures: `schema_files` of tables older than the stream by their folded names, the `keys` that
-    the stream does not send, and the columns that the changefeed leaves out of rows (schema, table, column)."""
+    the stream does not send, and the columns that the changefeed leaves out of rows (schema, table, column).
+    `not_understood` says of a table why its text in `schema_files` is not: without a CREATE TABLE of the stream, it
+    waits."""
 
     tables: Mapping[SourceName, TableSchema] = field(default_factory=dict)
     key_of: Callable[[str, str], tuple[str, ...] | None] = lambda _schema, _table: None
     leaves_out: Callable[[str, str, str], bool] = lambda _schema, _table, _column: False
+    not_understood: Mapping[SourceName, str] = field(default_factory=dict)
 
 
 class FoldState:
@@ -76,6 +79,12 @@ class FoldState:
         table, marks = self.completed(name, schema)
         after_ts = event.commit_ts if self.was_used(name) else 0
         self.add(name, shape_of(table), event.commit_ts, after_ts, marks)
+        self._wait_if_not_understood(name)
+
+    def _wait_if_not_understood(self, name: SourceName) -> None:
+        why = self.known.not_understood.get(fold_name(*name))
+        if why is not None:
+            self.live[fold_name(*name)].stop = Stop(0, why, waits_for_schema=True)
 
     def add_before(self, event: DdlEvent, name: SourceName) -> SourceTableBuilder | None:
         """Add a table that a statement mentions for the first time, with the columns before the statement; None where
@@ -86,6 +95,7 @@ class FoldState:
         self.add(
             name, shape_of(replace(table, schema=name[0], name=name[1])), event.hints.before_version or 0, 0, marks
         )
+        self._wait_if_not_understood(name)
         return self.live[fold_name(*name)]
 
     def completed(self, name: SourceName, sent: TableSchema) -> tuple[TableSchema, list[str]]:
