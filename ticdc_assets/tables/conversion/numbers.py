@@ -16,7 +16,9 @@ from ticdc_assets.schema.arrow_types import (
     decimal_shape,
 )
 from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.tables.conversion.functions import PRINTED_DOUBLE, ROUNDED_DECIMAL
 from ticdc_assets.tables.conversion.labels import number_of_labels
+from ticdc_assets.tables.conversion.times import TIMES, digits_of_time
 from ticdc_assets.tables.mirror.sql import matches, spark_type
 
 INTEGERS: Final = frozenset(INTEGER_BITS)
@@ -29,7 +31,6 @@ _TEXT_DIGITS: Final = (20, 18)
 _WHOLE_BELOW: Final = "9223372036854775808D"
 _FLOAT_MAX: Final = "3.4028234663852886E38D"
 _DOUBLE_MAX: Final = "1.7976931348623157E308D"
-_DOUBLE_SCALE_MAX: Final = 18
 
 
 def to_integer(column: str, old: MySqlType, new: MySqlType) -> str | None:
@@ -57,26 +58,29 @@ def to_year(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_decimal(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """DECIMAL, rounded half away from zero."""
-    if decimal_shape(new)[0] > DECIMAL_DIGITS_MAX:
-        return _to_wide_decimal(column, old, new)
-    scale = decimal_shape(new)[1]
-    if old.kind in NUMBERED:
-        number: str | None = column
-    elif _is_narrow_decimal(old):
+    """DECIMAL, rounded half away from zero; one that is too wide for the lake is text."""
+    digits, scale = decimal_shape(new)
+    number: str | None = None
+    if digits <= DECIMAL_DIGITS_MAX and old.kind in NUMBERED:
+        number = column
+    elif digits <= DECIMAL_DIGITS_MAX and _is_narrow_decimal(old):
         number = f"round({column}, {scale})" if scale < decimal_shape(old)[1] else column
-    elif old.kind in CHARACTER_KINDS:
+    elif digits <= DECIMAL_DIGITS_MAX and old.kind in CHARACTER_KINDS:
         number = f"round({_number_in_text(column)}, {scale})" if scale < _TEXT_DIGITS[1] else _number_in_text(column)
-    else:
-        number = _shortest_rounded(column, scale) if old.kind in _FLOATS and scale <= _DOUBLE_SCALE_MAX else None
-    return None if number is None else _unsigned(f"TRY_CAST({number} AS {spark_type(arrow_type(new))})", new)
+    elif old.kind in _FLOATS:
+        number = f"{ROUNDED_DECIMAL}({PRINTED_DOUBLE}(CAST({column} AS double)), {digits}, {scale})"
+    elif old.kind in NUMBERED or old.kind is Kind.DECIMAL:
+        number = f"{ROUNDED_DECIMAL}(CAST({column} AS string), {digits}, {scale})"
+    if number is None or digits > DECIMAL_DIGITS_MAX:
+        return f"CASE WHEN {number} NOT LIKE '-%' THEN {number} END" if number and new.unsigned else number
+    return _unsigned(f"TRY_CAST({number} AS {spark_type(arrow_type(new))})", new)
 
 
 def to_float(column: str, old: MySqlType, new: MySqlType) -> str | None:
     """To FLOAT and DOUBLE. Types with digits, such as FLOAT(7,2), round in their own way."""
     if new.scale is not None and (old.length, old.scale) != (new.length, new.scale):
         return None
-    if old.kind in NUMBERED or old.kind in _FLOATS or _is_narrow_decimal(old):
+    if old.kind in NUMBERED or old.kind in _FLOATS or old.kind is Kind.DECIMAL:
         number = f"CAST({column} AS double)"
     elif old.kind in CHARACTER_KINDS:
         number = f"CASE WHEN {matches(column, _FLOAT_TEXT)} THEN TRY_CAST(trim({column}) AS double) END"
@@ -95,6 +99,10 @@ def _whole(column: str, old: MySqlType) -> str | None:
         return column
     if _is_narrow_decimal(old):
         return f"round({column}, 0)"
+    if old.kind is Kind.DECIMAL:
+        return f"TRY_CAST({ROUNDED_DECIMAL}({column}, {DECIMAL_DIGITS_MAX}, 0) AS decimal({DECIMAL_DIGITS_MAX},0))"
+    if old.kind in TIMES:
+        return digits_of_time(column, old)
     if old.kind in _FLOATS:
         fits = f"{column} >= -{_WHOLE_BELOW} AND {column} < {_WHOLE_BELOW}"
         return f"CASE WHEN {fits} THEN CAST(rint({column}) AS bigint) END"
@@ -121,20 +129,6 @@ def _is_narrow_decimal(of: MySqlType) -> bool:
     return of.kind is Kind.DECIMAL and decimal_shape(of)[0] <= DECIMAL_DIGITS_MAX
 
 
-def _to_wide_decimal(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """Text of all digits, where only zeros are added to those that are there."""
-    digits, scale = (20, 0) if old.kind in NUMBERED else decimal_shape(old)
-    new_digits, new_scale = decimal_shape(new)
-    zeros = new_scale - scale
-    if (old.kind is not Kind.DECIMAL and old.kind not in NUMBERED) or zeros < 0 or new_digits - zeros < digits:
-        return None
-    text = f"CAST({column} AS string)"
-    if new_scale:
-        # Counted from the point, so that a run that repeats the step adds nothing.
-        text = f"concat(split_part({text}, '.', 1), '.', rpad(split_part({text}, '.', 2), {new_scale}, '0'))"
-    return f"CASE WHEN CAST({column} AS string) NOT LIKE '-%' THEN {text} END" if new.unsigned else text
-
-
 def _number_in_text(column: str) -> str:
     before, after = _TEXT_DIGITS
     pattern = rf"^ *[+-]?[0-9]{{1,{before}}}([.][0-9]{{0,{after}}})? *"
@@ -142,19 +136,3 @@ def _number_in_text(column: str) -> str:
 
 
 _FLOAT_TEXT: Final = r"^ *[+-]?[0-9]{1,310}([.][0-9]{0,310})?([eE][+-]?[0-9]{1,3})? *"
-
-
-def _shortest_rounded(column: str, scale: int) -> str:
-    """A DOUBLE's shortest decimal digits, rounded half away from zero.
-
-    Java may print more digits than the fewest. Up to 15 digits there is no other text, so they are the fewest; beyond,
-    the value is refused unless both neighbours round to the same.
-    """
-    printed = f"CAST(CAST({column} AS double) AS string)"
-    exact = f"TRY_CAST({printed} AS decimal(38,20))"
-    mantissa = f"replace(replace(split_part({printed}, 'E', 1), '-', ''), '.', '')"
-    few = f"length(trim(BOTH '0' FROM {mantissa})) <= 15 AND CAST({exact} AS double) = CAST({column} AS double)"
-    # Doubles lie 1.1e-16 to 2.3e-16 of their size apart.
-    step = f"TRY_CAST(abs(CAST({column} AS double)) * 1E-15D + 1E-19D AS decimal(38,20))"
-    low, high = (f"round({exact} {sign} {step}, {scale})" for sign in "-+")
-    return f"CASE WHEN {few} OR {low} = {high} THEN round({exact}, {scale}) END"

@@ -6,6 +6,7 @@ from typing import Final
 
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.tables.conversion.functions import PRINTED_DOUBLE, PRINTED_FLOAT, PRINTED_JSON
 from ticdc_assets.tables.conversion.times import printed_moment
 from ticdc_assets.tables.mirror.sql import matches
 
@@ -73,7 +74,9 @@ def to_binary(column: str, old: MySqlType, new: MySqlType) -> str | None:
 
 
 def to_json(column: str, old: MySqlType, new: MySqlType) -> str | None:
-    """To JSON, from integers: text would have to be spaced and its keys sorted as the server does."""
+    """To JSON, from integers and text."""
+    if old.kind in CHARACTER_KINDS and old.charset in _UTF8:
+        return f"{PRINTED_JSON}({column})"
     return f"CAST({column} AS string)" if old.kind in INTEGER_BITS else None
 
 
@@ -101,4 +104,8 @@ def _printed(column: str, old: MySqlType) -> str | None:
         return f"CASE WHEN {column} > 0 THEN CAST({column} AS string) END"  # the zero year prints as 0 or 0000
     if old.kind is Kind.DATETIME:
         return printed_moment(column, "yyyy-MM-dd HH:mm:ss", old.length or 0)
-    return None  # FLOAT and DOUBLE print in their own way, TIMESTAMP in the session's zone, BIT as bytes
+    if old.kind is Kind.FLOAT:
+        return f"{PRINTED_FLOAT}({column})"
+    if old.kind is Kind.DOUBLE:
+        return f"{PRINTED_DOUBLE}({column})"
+    return None  # TIMESTAMP prints in the session's zone, BIT as bytes

@@ -19,6 +19,7 @@ from pyspark.errors import IllegalArgumentException
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.conversion.functions import register
 from ticdc_assets.tables.iceberg.row_changes import row_changes
 from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
@@ -54,6 +55,7 @@ class JvmCatalog:
             for key, value in self.spark.conf.getAll.items():
                 if key.startswith(f"spark.sql.catalog.{self.name}"):
                     fresh.conf.set(key, value)  # a catalog that joined after Spark's start is not inherited
+            register(fresh)
             self._sessions.spark = fresh
         return self._sessions.spark
 

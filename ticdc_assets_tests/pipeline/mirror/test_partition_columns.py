@@ -287,6 +287,17 @@ def test_a_run_that_ends_in_the_middle_of_a_statement_leaves_the_mirror_as_it_wa
     assert [(row["id"], str(row["c"])) for row in rows_of(feed)] == [(1, DAYS[0][:10]), (2, DAYS[1][:10])]
 
 
+def test_a_conversion_that_sql_cannot_compute_is_exact(tmp_path: Path):
+    sink, feed = two_rows(tmp_path, "none", "DOUBLE", "0.30000000000000004", "1e22")
+    sink.alter(T, 1100, "ALTER TABLE `t` MODIFY COLUMN `c` TEXT", columns_of({"c": "TEXT"}))
+    sink.bucket.checkpoint(2000)
+
+    feed.lake.run()
+
+    assert feed.note(T) == ""
+    assert [row["c"] for row in rows_of(feed)] == ["0.30000000000000004", "1" + "0" * 22]
+
+
 def test_a_conversion_that_cannot_be_computed_leaves_columns_and_rows_as_they_were(tmp_path: Path):
     sink, feed = two_rows(tmp_path, "none", "DATETIME", *DAYS[:2])
     before = rows_of(feed)
