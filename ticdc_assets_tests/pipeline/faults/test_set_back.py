@@ -100,7 +100,7 @@ def test_a_changelog_that_was_set_back_is_held_and_goes_on_once_it_is_restored(
     assert changelogs(feed)[T].metadata_location == at
     held = feed.record(T)
     assert (held.state, held.watermark) == ("stopped", 2000)
-    assert [note.code for note in held.notes] == [NoteCode.SET_BACK]
+    assert held.has(NoteCode.SET_BACK)
     assert held.changelog_snapshot_id == recorded.changelog_snapshot_id
     assert "`ticdc-assets rebuild --table s.t --from source`" in held.note
     assert feed.state(U) == "live"
@@ -109,7 +109,7 @@ def test_a_changelog_that_was_set_back_is_held_and_goes_on_once_it_is_restored(
     feed.run()
     made.bucket.checkpoint(4000)
     feed.run()
-    assert (feed.state(T), feed.note(T)) == ("live", "")
+    assert (feed.state(T), feed.record(T).has(NoteCode.SET_BACK)) == ("live", False)
     assert feed.found() == feed.expected()
 
 
@@ -129,7 +129,7 @@ def test_without_commit_ts_no_file_is_passed_while_a_changelog_is_set_back(
     feed.run()
     feed.run()
 
-    assert [note.code for note in feed.record(T).notes] == [NoteCode.SET_BACK]
+    assert feed.record(T).has(NoteCode.SET_BACK)
     assert "read the source in a changefeed of another name" in feed.note(T)
     assert feed.found(U) == feed.expected(U)
     restore()
@@ -146,7 +146,7 @@ def test_a_changelog_that_was_set_back_is_noticed_without_new_input_and_when_it_
     report = feed.lake.mirrors()
     assert report is not None
     assert not report.record.complete
-    assert [note.code for note in feed.record(T).notes] == [NoteCode.SET_BACK]
+    assert feed.record(T).has(NoteCode.SET_BACK)
 
     restore()
 
@@ -230,7 +230,7 @@ def test_a_mirror_or_history_that_was_set_back_is_brought_up_with_the_late_rows_
 
     feed.lake.run()
 
-    assert (feed.state(T), feed.note(T)) == ("live", "")
+    assert (feed.state(T), feed.record(T).has(NoteCode.SET_BACK)) == ("live", False)
     assert shown(feed, T) == [(1, "one"), (2, "two"), (3, "three"), (4, "four"), (5, "five"), (9, "late")]
     ids = catalog.load_table(tuple(feed.record(T).history_table or ())).scan().to_arrow().column("id").to_pylist()
     assert sorted(ids) == [1, 2, 3, 4, 5, 9]
@@ -269,7 +269,7 @@ def test_a_rebuild_from_a_changelog_that_was_set_back_is_refused_and_one_from_th
     assert shown(feed, T) == rows == [(1, "one"), (2, "two"), (3, "three"), (4, "four")]
     assert rebuild(feed, from_source=True).errors == {}
 
-    assert (feed.state(T), feed.note(T)) == ("live", "")
+    assert (feed.state(T), feed.record(T).has(NoteCode.SET_BACK)) == ("live", False)
     assert shown(feed, T) == rows
     later(made, feed)
     feed.run()
