@@ -31,11 +31,12 @@ mutants: install ## test COUNT mutants of the code, which the fast tests must no
 	nice $(BIN)/python -m ticdc_assets_tests.mutants --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) \
 		--within "$(WITHIN)"
 
-lint: install ## check style, types, and the direction of imports
+lint: install ## check style, types, the direction of imports, and the budgets of lines
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q ticdc_assets_tests/test_budgets.py
 
 format: install ## format the code
 	$(BIN)/ruff check --fix

@@ -78,8 +78,8 @@ def _option_actions(options: TableOptions) -> list[Action]:
 def _add(cursor: TokenCursor, schema: str) -> list[Action]:
     if cursor.accept("PARTITION"):
         return [add_partitions(cursor)]
-    if cursor.accept("STATS_EXTENDED"):
-        return skipped(cursor, "statistics")
+    if cursor.accept("STATS_EXTENDED") or cursor.accept("MASKING", "POLICY"):
+        return skipped(cursor, "statistics or a masking policy")
     if at_index(cursor):
         if_not_exists = _index_if_not_exists(cursor)
         elements = Elements()
@@ -132,6 +132,8 @@ def _drop(cursor: TokenCursor, schema: str) -> list[Action]:
         cursor.accept("IF", "EXISTS")
         cursor.identifier()
         return [NoEffect("a constraint or statistics")]
+    if cursor.accept("MASKING", "POLICY"):
+        return skipped(cursor, "a masking policy")
     # MySQL's DROP CONSTRAINT takes the name of any constraint, unique keys included.
     constraint = cursor.accept("CONSTRAINT")
     cursor.take() if cursor.peek(1).word == "INDEX" else None  # its kind, such as COLUMNAR

@@ -42,6 +42,8 @@ def _nothing_more(cursor: TokenCursor, schema: str) -> list[Action]:
 
 
 def _keys(cursor: TokenCursor, schema: str) -> list[Action]:
+    if cursor.accept("MASKING", "POLICY"):
+        return skipped(cursor, "a masking policy")
     cursor.expect("KEYS")
     return [NoEffect("upkeep of indexes")]
 
