@@ -1,4 +1,4 @@
-"""The budget of lines of each folder of the package, in pyproject.toml. It may fall; a commit that raises it says why."""
+"""The budget of lines of each folder, in pyproject.toml: it may fall, and a commit that raises it says why."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ ACTIONS = [
     ("CHANGE IF EXISTS b a INT UNIQUE", (ddl.ModifyColumn("b", UNIQUE_A, None, True), ddl.AddIndex(Index("", ("a",), unique=True)))),
     ("ADD COLUMN (a INT UNIQUE)", (ddl.AddColumns(((UNIQUE_A, None),)), ddl.AddIndex(Index("", ("a",), unique=True)))),
     ("ADD INDEX IF NOT EXISTS i (a)", (ddl.AddIndex(Index("i", ("a",)), if_not_exists=True),)),
-    ("ADD MASKING POLICY p ON (a) AS mask_full(a), ADD a INT", (ddl.NoEffect("statistics or a masking policy"), ddl.AddColumns(((A, None),)))),
+    ("ADD MASKING POLICY p ON (a) AS mask_full(a), ADD a INT", (ddl.NoEffect("a masking policy"), ddl.AddColumns(((A, None),)))),
     ("DISABLE MASKING POLICY p", (ddl.NoEffect("a masking policy"),)),
     ("DROP MASKING POLICY p", (ddl.NoEffect("a masking policy"),)),
     ("ADD INDEX (a)", (ddl.AddIndex(Index("", ("a",))),)),

@@ -78,8 +78,10 @@ def _option_actions(options: TableOptions) -> list[Action]:
 def _add(cursor: TokenCursor, schema: str) -> list[Action]:
     if cursor.accept("PARTITION"):
         return [add_partitions(cursor)]
-    if cursor.accept("STATS_EXTENDED") or cursor.accept("MASKING", "POLICY"):
-        return skipped(cursor, "statistics or a masking policy")
+    if cursor.accept("MASKING", "POLICY"):
+        return skipped(cursor, "a masking policy")
+    if cursor.accept("STATS_EXTENDED"):
+        return skipped(cursor, "statistics")
     if at_index(cursor):
         if_not_exists = _index_if_not_exists(cursor)
         elements = Elements()
