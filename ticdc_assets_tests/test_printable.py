@@ -10,8 +10,8 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
-from dagster_shared.serdes import serialize_value
 
 from ticdc_assets.cli import main
 from ticdc_assets.errors import ConfigError, ConfigFaultsError
@@ -120,7 +120,7 @@ def test_no_page_of_dagster_has_such_a_character(hostile: Feed):
     for spec in definitions.resolve_all_asset_specs():
         found += [spec.description or "", *texts(dict(spec.metadata))]
     for event in (*first.all_events, *second.all_events):
-        found += texts(json.loads(serialize_value(event)))
+        found += texts(json.loads(dg.serialize_value(event)))
     assert {"dagster/column_schema", "statements", "note"} <= set(found)
     assert any("\\u000afeed" in text for text in found)
     assert [text for text in found if ACTING.search(text.replace("\n", ""))] == []

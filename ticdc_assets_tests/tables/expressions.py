@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ticdc_assets import spark
 from ticdc_assets.config import load
+from ticdc_assets.tables.conversion.functions import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,5 +26,6 @@ def frame_of(rows: pa.Table, folder: Path) -> DataFrame:
         "changefeeds:\n  feed:\n    sink_uri: file:///bucket?protocol=csv\n    source: {storage: bucket}\n"
     )
     session = spark.session(load(config, {}))
+    register(session)
     pq.write_table(rows, folder / "rows.parquet")
     return session.read.parquet(str(folder / "rows.parquet")).coalesce(1)

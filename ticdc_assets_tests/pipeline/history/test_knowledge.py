@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.recorded.lake import recorded_lake
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.load.dumps import write_dump
-from ticdc_assets_tests.pipeline.load.test_loads import at, loaded, middle, source_of, workload
+from ticdc_assets_tests.pipeline.load.loading import at, loaded, middle, source_of, workload
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
 
 T, OLDER = ("s", "t"), ("s", "older")

@@ -13,42 +13,16 @@ from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.load.request import DumpRequest
-from ticdc_assets.pipeline.load.run import LoadReport, load, load_changelogs
-from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.load.run import load
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.sources.dump.listing import read_dump
-from ticdc_assets.sources.filesystem import open_root
-from ticdc_assets.spark import LocalWorkers, SparkWorkers
+from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.pipeline.lakes import FeedLake, expected_changes
 from ticdc_assets_tests.pipeline.load.dumps import write_dump
+from ticdc_assets_tests.pipeline.load.loading import at, loaded, middle, source_of, workload
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
 from ticdc_assets_tests.truth import comparable, lake_value, truth_types
-
-
-def workload(variant: str) -> Workload:
-    return next(one for one in workloads(variant, "seed1") if one.root.parent.name == variant)
-
-
-def middle(workload: Workload) -> int:
-    """A TSO with changes and statements before and after it."""
-    found = sorted({entry["ts"] for entry in workload.truth})
-    return found[len(found) // 2]
-
-
-def at(workload: Workload, ts: int) -> list[dict]:
-    return [entry for entry in workload.truth if entry["ts"] == ts]
-
-
-def source_of(lake: FeedLake, folder: Path, ts: int, round_bytes: int = 1 << 30, **more) -> DumpChanges:
-    request = DumpRequest(read_dump(open_root(str(folder))), str(folder), ts, zone=lake.workload.time_zone, **more)
-    return DumpChanges(Lake(lake.config, lake.config.changefeed("feed")), request, round_bytes)
-
-
-def loaded(lake: FeedLake, source: DumpChanges) -> LoadReport:
-    return load_changelogs(Lake(lake.config, lake.config.changefeed("feed")), source, LocalWorkers, lambda _: None)
 
 
 def truth_of_load(workload: Workload, ts: int) -> Counter:

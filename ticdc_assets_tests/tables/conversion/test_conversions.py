@@ -13,7 +13,6 @@ from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, promotes
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversion.convert import converted_value, is_refused
-from ticdc_assets.tables.conversion.functions import register
 from ticdc_assets.tables.mirror.sql import spark_type
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 from ticdc_assets_tests.tables.conversion.conversion_cases import CASES, REFUSED, Case
@@ -157,7 +156,6 @@ def results_of(case: Case) -> list[Any]:
 @pytest.mark.spark
 def test_every_value_becomes_what_the_server_makes_of_it(tmp_path: Path):
     frame = frame_of(pa.table({f"c{n}": column_of(case) for n, case in enumerate(CASES)}), tmp_path)
-    register(frame.sparkSession)
     selected = []
     for n, case in enumerate(CASES):
         expression = converted_value(f"c{n}", parse_type(case[0]), parse_type(case[1]))
