@@ -64,9 +64,9 @@ def digits_of_time(column: str, old: MySqlType) -> str:
     """The digits of a DATE, DATETIME or TIME as a number, rounded to seconds."""
     if old.kind is Kind.TIME:
         return f"TRY_CAST(replace({_rounded_clock(column, 0)}, ':', '') AS bigint)"
-    pattern = "yyyyMMdd" if old.kind is Kind.DATE else "yyyyMMddHHmmss"
+    pattern = literal("yyyyMMdd" if old.kind is Kind.DATE else "yyyyMMddHHmmss", pa.string())
     moment = column if old.kind is Kind.DATE else _rounded_time(column, 0)
-    return f"CASE WHEN year({moment}) <= 9999 THEN CAST(date_format({moment}, '{pattern}') AS bigint) END"
+    return f"CASE WHEN year({moment}) <= 9999 THEN CAST(date_format({moment}, {pattern}) AS bigint) END"
 
 
 def printed_moment(column: str, pattern: str, digits: int) -> str:
