@@ -75,6 +75,23 @@ def test_a_type_is_followed_where_every_old_value_stays():
         widened(known, table("a TINYINT", "b INT"))
 
 
+@pytest.mark.parametrize(
+    ("known", "sent"),
+    [("FLOAT", "DOUBLE"), ("FLOAT UNSIGNED", "DOUBLE UNSIGNED"), ("FLOAT UNSIGNED", "DOUBLE"), ("FLOAT(7,2)", "DOUBLE")],
+)
+def test_a_double_follows_a_float(known: str, sent: str):
+    assert columns(widened(table(f"a {known}"), table(f"a {sent}"))) == ["a DOUBLE"]
+
+
+@pytest.mark.parametrize(
+    ("known", "sent"),
+    [("DOUBLE", "FLOAT"), ("FLOAT", "DOUBLE(7,2)"), ("FLOAT", "DOUBLE UNSIGNED"), ("FLOAT", "DECIMAL(10,2)")],
+)
+def test_a_type_that_rounds_or_refuses_values_of_a_float_does_not_follow_it(known: str, sent: str):
+    with pytest.raises(SchemaError, match="column 'a' of type"):
+        widened(table(f"a {known}"), table(f"a {sent}"))
+
+
 def test_rows_of_another_key_are_of_another_table():
     known = table("a INT", "b INT", key=("a",))
 

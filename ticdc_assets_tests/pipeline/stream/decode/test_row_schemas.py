@@ -23,6 +23,8 @@ C, D = Column("c", "VARCHAR(20)"), Column("d", "INT")
 A, A_C, A_CD, B = shape("a"), shape("a", C), shape("a", C, D), shape("b")
 WIRES = [OpenProtocol(), CanalJson(), UndatedCanalJson()]
 DATED = [OpenProtocol(), CanalJson()]
+FLOAT_TENTH = 0.10000000149011612
+"""0.1 as a float32, which TiDB keeps when the column becomes a DOUBLE."""
 
 
 def rows(lake: FeedLake, table: str = "a") -> list[dict[str, Any]]:
@@ -109,6 +111,28 @@ def test_a_type_that_widens_is_followed(wire: Wire, tmp_path: Path):
 
     assert states(lake) == {"a": "live"}
     assert rows(lake) == [row(1, d=7), row(2, d=1 << 40)]
+    assert lake.lake.control.quarantined() == []
+
+
+@pytest.mark.parametrize("wire", DATED, ids=lambda wire: wire.name)
+@pytest.mark.parametrize("is_apart", [False, True], ids=["one run", "a run each"])
+def test_a_float_that_becomes_a_double_keeps_the_value_of_its_float(is_apart: bool, wire: Wire, tmp_path: Path):
+    stream = SmallStream(tmp_path, wire)
+    lake = stream.lake()
+    stream.put(2, shape("a", Column("d", "FLOAT")), 1, d=0.1)
+    stream.watermark(2)
+    if is_apart:
+        lake.run()
+    stream.put(3, shape("a", Column("d", "DOUBLE")), 2, d=0.1)
+    stream.watermark(5)
+
+    lake.run()
+
+    assert states(lake) == {"a": "live"}
+    assert rows(lake) == [row(1, d=FLOAT_TENTH), row(2, d=0.1)]
+    [record] = lake.records().values()
+    mirror = lake.lake.catalog.load_table(tuple(record.mirror or ())).scan().to_arrow().to_pylist()
+    assert {kept["id"]: kept["d"] for kept in mirror} == {1: FLOAT_TENTH, 2: 0.1}
     assert lake.lake.control.quarantined() == []
 
 
