@@ -1,7 +1,7 @@
 """Records what a TiDB server does: `python -m ticdc_assets_tests.tidb KIND COUNT SEED`, TICDC_ASSETS_TIDB names it.
 
 KIND is random, conversions (of all pairs of types: COUNT is the first), defaults, partitions, workloads (of each time
-zone COUNT databases), or features (COUNT and SEED change nothing).
+zone COUNT databases), features, or grammar (COUNT and SEED change nothing at both).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
+from ticdc_assets_tests.tidb.grammar import listed
 from ticdc_assets_tests.tidb.recorded import FOLDER
 from ticdc_assets_tests.tidb.server import Tidb
 from ticdc_assets_tests.tidb.workloads import features
@@ -24,6 +25,7 @@ if __name__ == "__main__":
         "partitions": partitions.histories,
         "workloads": workload_recording.histories,
         "features": features.histories,
+        "grammar": listed.histories,
     }[kind]
     print(recording.write(FOLDER / f"{kind}.jsonl.xz", made(tidb, count, seed)), "histories")
     tidb.close()

@@ -18,6 +18,8 @@ from ticdc_assets_tests.tidb.streamed import Image, row_changes
 
 Name = tuple[str, str]
 _KINDS = {"CREATE TABLE": "CREATE", "DROP TABLE": "ERASE", "TRUNCATE TABLE": "TRUNCATE", "RENAME TABLE": "RENAME"}
+_RENAMED = re.compile(r"ALTER TABLE `(\w+)` RENAME (?:TO |AS |= )?`(\w+)`$")
+_INDEXED = re.compile(r"(?:CREATE|DROP) .*INDEX .* ON (`\w+`)")
 _PAIR = re.compile(r"`(\w+)` TO `(\w+)`")
 
 
@@ -67,12 +69,14 @@ class WorkloadStream:
                 self.tables[database, name] = self.tables.get((database, name), TableState()).after(state)
 
     def _state(self, ts: int, database: str, sql: str) -> None:
+        sql = _RENAMED.sub(r"RENAME TABLE `\1` TO `\2`", sql)  # as TiCDC sends it
         kind = _KINDS.get(" ".join(sql.split()[:2]), "ALTER")
         if sql.startswith("ALTER DATABASE"):
             self._ddl(ts, "QUERY", (database, ""), sql)
             return
         if kind != "RENAME":
-            name, *others = sql.split("`")[1::2]
+            on = _INDEXED.match(sql)
+            name, *others = (on[1] if on else sql).split("`")[1::2]
             if "` LIKE `" in sql:
                 self.models[database, name] = (database, others[0])
             self._ddl(ts, kind, (database, name), sql)
