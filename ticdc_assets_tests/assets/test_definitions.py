@@ -73,7 +73,7 @@ def test_a_wrong_config_shows_its_sentence_when_the_code_location_loads(tmp_path
     last = done.stderr.strip().splitlines()
     assert done.returncode != 0
     assert "changefeeds" in "".join(last[-4:])
-    assert "ConfigError" in "".join(last[-4:])
+    assert "ConfigFaultsError" in "".join(last[-4:])
 
 
 def test_a_changefeed_is_a_group_of_source_schema_cache_changelogs_and_mirrors(tmp_path: Path):

@@ -108,8 +108,8 @@ class MemoryControl(Control):
         kept = {record.position for record in self.bad}
         self.bad += [record for record in records if record.position not in kept]
 
-    def ever_quarantined(self) -> list[QuarantinedRecord]:
-        return [replace(record) for record in self.bad]
+    def ever_quarantined(self, with_raw: bool = True) -> list[QuarantinedRecord]:
+        return [record if with_raw else replace(record, raw=b"") for record in self.bad]
 
     def close_folders(self, folders: Sequence[ClosedFolder]) -> None:
         self.closed += folders

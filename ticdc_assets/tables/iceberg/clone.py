@@ -166,17 +166,24 @@ class Clone:
         for schema in sorted(made.schemas(), key=lambda one: int(one.schemaId())):
             if int(schema.schemaId()) not in known:
                 builder = builder.addSchema(schema)
-        if made.currentSchemaId() != base.currentSchemaId():
-            builder = builder.setCurrentSchema(made.currentSchemaId())
         specs = {int(spec.specId()) for spec in base.specs()}
         for spec in sorted(made.specs(), key=lambda one: int(one.specId())):
             if int(spec.specId()) not in specs:
-                builder = builder.addPartitionSpec(spec)
+                # A spec is added under a schema that has its columns: a later one may lack them.
+                builder = builder.setCurrentSchema(_schema_id_of(spec, made)).addPartitionSpec(spec)
+        builder = builder.setCurrentSchema(made.currentSchemaId())
         if made.defaultSpecId() != base.defaultSpecId():
             builder = builder.setDefaultPartitionSpec(made.defaultSpecId())
         if made.defaultSortOrderId() != base.defaultSortOrderId():
             builder = builder.setDefaultSortOrder(made.sortOrder())
         return builder
+
+
+def _schema_id_of(spec: Any, made: Any) -> int:
+    """The newest schema that has all columns of a partition spec."""
+    columns = [int(field.sourceId()) for field in spec.fields()]
+    fitting = [s for s in made.schemas() if all(s.findField(column) is not None for column in columns)]
+    return max((int(schema.schemaId()) for schema in fitting), default=int(made.currentSchemaId()))
 
 
 def clone_of(jvm: JvmCatalog, table: Table, identifier: Identifier, changefeed: str) -> Clone:

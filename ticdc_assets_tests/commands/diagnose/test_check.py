@@ -30,7 +30,7 @@ def test_check_passes_where_every_table_goes_on_and_starts_no_spark(
     assert main(on(feed, "check")) == 0
 
     printed = capfd.readouterr()
-    assert printed.out == "shop: 8 checks: 8 passed, 0 warnings, 0 failed.\n"
+    assert printed.out == "shop: 9 checks: 9 passed, 0 warnings, 0 failed.\n"
     assert "Traceback" not in printed.err
     assert feed.snapshots() == before
     assert not spark.is_running()

@@ -266,6 +266,7 @@ def changed_key(made: Sink, key: str) -> dict[str, Any]:
         "history": {"history": ["s.u"]},
         "views": {"views": "{schema}__w.{table}"},
         "held_views": {"held_views": "back"},
+        "readers": {"readers": "before_quarantine"},
         "zero_dates": {"zero_dates": "error"},
         "on_bad_message": {"on_bad_message": "stop"},
         "skip_files": {"skip_files": ["s/none/100/CDC000001.csv"]},
