@@ -188,7 +188,7 @@ def create(name: str, columns: Columns) -> str:
     return f"CREATE TABLE `{name}` (`id` INT NOT NULL,{','.join([*written, '`v` VARCHAR(20)'])},PRIMARY KEY(`id`))"
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("format_version", [pytest.param(2, marks=pytest.mark.matrix), 3])
 def test_a_mirror_follows_its_partition_columns(tmp_path: Path, format_version: int):
     lake = Lake(tmp_path, format_version)
     lake.feed.lake.run()
