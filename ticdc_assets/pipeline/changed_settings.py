@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 def known_settings(lake: Lake, source_table: SourceTable) -> KnownSettings:
     """The settings of a table in the present config."""
-    zone, control = (
-        str(time_zone(lake.changefeed.time_zone)),
-        control_namespace(lake.changefeed.target, lake.changefeed.name),
-    )
-    return KnownSettings(WrittenSettings.of(source_table, zone, lake.by_arrival, ".".join(control)))
+    zone = str(time_zone(lake.changefeed.time_zone))
+    control = ".".join(control_namespace(lake.changefeed.target, lake.changefeed.name))
+    return KnownSettings(WrittenSettings.of(source_table, zone, lake.by_arrival, control))
 
 
 def settings_holds(
