@@ -36,6 +36,8 @@ class MessageFile:
             parquet = self._open()
         self._metadata = parquet.metadata
         self._parquet = None if reopens and not self._is_small else parquet
+        if self._parquet is None:
+            parquet.close(force=True)
 
     @property
     def row_groups(self) -> int:
@@ -55,17 +57,29 @@ class MessageFile:
 
     def read_row_group(self, row_group: int, columns: list[str]) -> pa.Table:
         """These columns of a row group."""
-        with _named_in_errors(self._of):
-            return (self._parquet or self._open()).read_row_group(row_group, columns=columns, use_threads=False)
+        with _named_in_errors(self._of), self._opened() as parquet:
+            return parquet.read_row_group(row_group, columns=columns, use_threads=False)
 
     def read(self, columns: list[str]) -> pa.Table:
         """These columns of all rows."""
-        with _named_in_errors(self._of):
-            return (self._parquet or self._open()).read(columns=columns, use_threads=False)
+        with _named_in_errors(self._of), self._opened() as parquet:
+            return parquet.read(columns=columns, use_threads=False)
 
     @property
     def _is_small(self) -> bool:
         return self._of.size_bytes <= WHOLE_BYTES_MAX
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        if self._parquet is not None:
+            yield self._parquet
+            return
+        parquet = self._open()
+        try:
+            yield parquet
+        finally:
+            # A thread that has read ahead may hold the last reference for a moment longer.
+            parquet.close(force=True)
 
     def _open(self) -> pq.ParquetFile:
         file = self._io.new_input(self._of.uri)
