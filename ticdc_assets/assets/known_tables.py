@@ -23,7 +23,8 @@ from ticdc_assets.schema.history.source_table import History, SourceName, Source
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.folders import find_folders
 from ticdc_assets.sources.storage.paths import Layout, path_below
-from ticdc_assets.sources.storage.scan import SCHEMA_BYTES_MAX, read_checkpoint
+from ticdc_assets.sources.storage.root_level import SCHEMA_BYTES_MAX
+from ticdc_assets.sources.storage.scan import read_checkpoint
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config

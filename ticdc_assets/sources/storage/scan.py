@@ -23,14 +23,12 @@ from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionStat
 from ticdc_assets.sources.storage.files import check_order, new_files
 from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
 from ticdc_assets.sources.storage.paths import META, METADATA, Layout, go_path_join, numeral, path_below, schema_name
+from ticdc_assets.sources.storage.root_level import SCHEMA_BYTES_MAX, check_root_level
 from ticdc_assets.sources.storage.scan_result import FolderScan, Problem, ProblemKind, Scan, TableScan
 from ticdc_assets.sources.storage.version_folder import HeldError, Skip, VersionFolder
 
 METADATA_BYTES_MAX: Final = 4096
 """The file holds one number."""
-
-SCHEMA_BYTES_MAX: Final = 16 << 20
-"""A schema with 4096 columns and long defaults is far smaller."""
 
 _ADVICE_TABLE_ID: Final = (
     "Set use-table-id-as-path in the changefeed's configuration here, if it is set there: `ticdc-assets inspect` on "
@@ -88,6 +86,7 @@ def scan(
     """
     checkpoint_ts = read_checkpoint(root) if checkpoint_ts is None else checkpoint_ts
     if checkpoint_ts is None:
+        check_root_level(root)
         return Scan(None, layout)
     found = find_folders(root, layout, cursor.tables)
     scanner = _Scanner(root, layout, cursor, checkpoint_ts, Skip(skip_files), recognises_repeats, kept_schemas)
@@ -104,6 +103,8 @@ def peek(root: Root, layout: Layout) -> tuple[int | None, str]:
     It takes at most three requests per table (one more per partition) and reads no file that grows.
     """
     checkpoint_ts = read_checkpoint(root)
+    if checkpoint_ts is None:
+        check_root_level(root)
     schemas = [e.name for e in listing(root, "") if e.is_dir]
     level = schemas if layout.table_id_as_path else _children(root, schemas)
     lines = root.map(lambda schema: _meta_line(root, schema), [] if layout.table_id_as_path else schemas)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ticdc_assets.errors import NotYetError, SourceError
-from ticdc_assets.sources.storage.scan import Cursor, read_checkpoint
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.storage.paths import Layout
+from ticdc_assets.sources.storage.scan import Cursor, peek, read_checkpoint, scan
 from ticdc_assets_tests.sources.storage.bucket import ID, T1, Bucket, after, kinds, paths, schema_document
 
 # the checkpoint
@@ -21,6 +24,27 @@ def test_without_metadata_there_is_nothing_to_do_yet(bucket: Bucket) -> None:
     assert read_checkpoint(bucket.root) is None
     assert (found.checkpoint_ts, found.data, found.schema_files) == (None, (), ())
     assert Cursor.empty().advance(found, ()) == Cursor.empty()
+
+
+@pytest.mark.parametrize("read", [scan, peek])
+def test_a_path_above_or_below_the_folder_of_metadata_is_refused_and_told(tmp_path: Path, read: Callable) -> None:
+    bucket = Bucket(tmp_path / "prefix")
+    bucket.schema("shop", "", 5)
+    bucket.schema("shop", "t1", 10)
+
+    with pytest.raises(SourceError, match=r"metadata: expected .* found it one level below, in prefix\."):
+        read(open_root(str(tmp_path)), bucket.layout, *([Cursor.empty()] if read is scan else ()))
+    with pytest.raises(SourceError, match=r"shop/t1: expected the folder of a database, found a table of .* shop\."):
+        read(open_root(str(tmp_path / "prefix/shop")), bucket.layout, *([Cursor.empty()] if read is scan else ()))
+
+
+@pytest.mark.parametrize("layout", [Layout("none"), Layout("none", table_id_as_path=True)])
+def test_tables_before_the_first_checkpoint_are_no_fault(tmp_path: Path, layout: Layout) -> None:
+    bucket = Bucket(tmp_path, layout)
+    bucket.schema("shop", "t1", 10, folder="112" if layout.table_id_as_path else None)
+    bucket.remove("metadata")
+
+    assert bucket.scan().checkpoint_ts is None
 
 
 @pytest.mark.parametrize("cut", range(len(b'{"checkpoint-ts":459802240407830531}')))
