@@ -18,8 +18,7 @@ import pytest
 
 from ticdc_assets.cli import main
 from ticdc_assets.commands.demo import command as demo_module
-from ticdc_assets.commands.demo.agreement import differing_rows, digest, texts
-from ticdc_assets.commands.demo.sample_check import SampleOutcome, checked, line
+from ticdc_assets.commands.demo.sample_check import SampleOutcome, checked, differing_rows, digest, line, texts
 from ticdc_assets.config import PACKAGED_SAMPLE, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of

@@ -6,15 +6,17 @@ mirror must also equal the final rows of its source table, given as digests in `
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.changes import layout
-from ticdc_assets.commands.demo.agreement import differing_rows, digest, texts
 from ticdc_assets.commands.read.listing import table_rows
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.plurals import counted
@@ -23,8 +25,11 @@ from ticdc_assets.tables.catalog import load_or_none
 if TYPE_CHECKING:
     from ticdc_assets.config import Config
 
+
 EXPECTED: Final = "expected.json"
 _ADVICE: Final = "Run the demo again; if this happens again, please report it."
+OURS: Final = "_ticdc_"
+"""The prefix of columns that this project adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +138,35 @@ def _rows(outcome: SampleOutcome, wanted: Mapping[str, Any]) -> str:
 
 def _fault(table: str, changefeed: str, expected: str, found: str) -> str:
     return f"{table}, {changefeed}: expected {expected}, found {found}. {_ADVICE}"
+
+
+def texts(rows: Iterable[Mapping[str, Any]], kept: Iterable[str] = ()) -> Counter[str]:
+    """Each row as one text, independent of column order: the source's columns, and those in `kept`."""
+    wanted = frozenset(kept)
+    return Counter(
+        repr(sorted((n, _text(v)) for n, v in row.items() if n in wanted or not n.startswith(OURS))) for row in rows
+    )
+
+
+def digest(rows: Iterable[Mapping[str, Any]]) -> str:
+    """One digest of all rows, independent of their order."""
+    whole = hashlib.sha256()
+    for text, count in sorted(texts(rows).items()):
+        whole.update(f"{count}:{text}\n".encode())
+    return whole.hexdigest()
+
+
+def differing_rows(found: Counter[str], wanted: Counter[str]) -> int:
+    """How many rows are in one collection and not in the other."""
+    return (found - wanted).total() + (wanted - found).total()
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, datetime):
+        moment = cell.astimezone(UTC).replace(tzinfo=None) if cell.tzinfo else cell
+        return f"{moment.isoformat(' ', 'microseconds')}{'Z' if cell.tzinfo else ''}"
+    if isinstance(cell, list | tuple):
+        return "[" + ", ".join(_text(item) for item in cell) + "]"
+    if isinstance(cell, Decimal) and cell.as_tuple().exponent == 0:
+        return repr(int(cell))  # unsigned BIGINT is an int or a Decimal, depending on the protocol
+    return repr(cell)

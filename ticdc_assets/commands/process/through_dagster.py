@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 from dagster._core.instance.ref import InstanceRef
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool, StaticPool
 
 from ticdc_assets.assets.checks.definitions import NO_LATE_ROWS, ROWS_EQUAL, SOURCE_MOVES
 from ticdc_assets.assets.graph import definitions_of
@@ -17,7 +21,6 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
 from ticdc_assets.assets.resources import PROGRESS, ChangefeedRun
 from ticdc_assets.assets.stages.schema_cache import OFFSETS_LEFT, is_new, observation
-from ticdc_assets.commands.process.event_log import connections_kept
 from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import log_named
@@ -26,6 +29,8 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
     from ticdc_assets.config import Changefeed, Config
 
 
@@ -167,3 +172,60 @@ def _changes(result: dg.ExecuteInProcessResult, changefeed: str) -> dict[str, Co
                 counts = {op: int(str(entries[name].value)) for op, name in OPS.items() if name in entries}
                 found[str(entries["source_table"].value)] = counts
     return found
+
+
+# Dagster's event log in SQLite, with its connections kept open while one process writes hundreds of events.
+#
+# Dagster opens and closes a database for each event. The last connection that closes a database in WAL mode also copies
+# the WAL into it, so the events of a small run took longer than its changes.
+
+
+@contextmanager
+def connections_kept(instance: dg.DagsterInstance) -> Iterator[None]:
+    """Keep one connection to each database of the instance's event log while the body runs. Each event is still
+    committed on its own, and other processes read and write the same files.
+
+    Does nothing for an event log that is not in SQLite files.
+    """
+    storage = instance.event_log_storage
+    if type(storage) is not SqliteEventLogStorage:
+        yield
+        return
+    kept = _KeptConnections(storage)
+    storage._connect = kept.connect  # type: ignore[method-assign]  # noqa: SLF001  it has no setting for this
+    try:
+        yield
+    finally:
+        with suppress(AttributeError):
+            del storage._connect  # noqa: SLF001
+        kept.close()
+
+
+class _KeptConnections:
+    """Replaces `SqliteEventLogStorage._connect`, with a pool of one connection."""
+
+    def __init__(self, storage: SqliteEventLogStorage) -> None:
+        self._storage = storage
+        self._engines: dict[str, Engine] = {}
+
+    @contextmanager
+    def connect(self, shard: str) -> Iterator[Connection]:
+        """A connection to the database of a run, or to the index, in a transaction of its own."""
+        with self._storage._db_lock:  # noqa: SLF001
+            if shard not in self._engines:
+                self._engines[shard] = self._opened(shard)
+            with self._engines[shard].begin() as connection:
+                yield connection
+
+    def _opened(self, shard: str) -> Engine:
+        place = self._storage.conn_string_for_shard(shard)
+        timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
+        if shard not in self._storage._initialized_dbs:  # noqa: SLF001
+            self._storage._initdb(create_engine(place, poolclass=NullPool, connect_args=timeout))  # noqa: SLF001
+            self._storage._initialized_dbs.add(shard)  # noqa: SLF001
+        return create_engine(place, poolclass=StaticPool, connect_args={**timeout, "check_same_thread": False})
+
+    def close(self) -> None:
+        """Close all connections."""
+        for engine in self._engines.values():
+            engine.dispose()

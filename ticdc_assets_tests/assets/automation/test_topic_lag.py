@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.assets.automation.topic_lag import SHOWN_MAX, due, lag_metadata, not_due
+from ticdc_assets.assets.automation.sensors import SHOWN_MAX, due, lag_metadata, not_due
 from ticdc_assets.pipeline.source_state import PartitionLag, TopicLag
 from ticdc_assets.tso import from_physical_ms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.assets.metadata.statements import SHOWN_MAX, by_name, statement_list
+from ticdc_assets.assets.stages.changelogs import SHOWN_MAX, by_name, statement_list
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
 from ticdc_assets.schema.model import TableSchema

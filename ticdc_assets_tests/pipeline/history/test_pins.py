@@ -15,7 +15,7 @@ import yaml
 
 from ticdc_assets import spark
 from ticdc_assets.commands.read.listing import recorded_snapshot
-from ticdc_assets.commands.read.reader_snippets import snippet
+from ticdc_assets.commands.read.snapshot import snippet
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history.pins import Pinned, pin, pins_of, release
 from ticdc_assets.pipeline.maintenance import Policy, maintain
