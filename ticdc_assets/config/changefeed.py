@@ -35,7 +35,8 @@ from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Stora
 from ticdc_assets.config.source import read_claim_check, read_registry, read_source
 from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
 from ticdc_assets.config.ticdc.keys import read_sink
-from ticdc_assets.config.upstream import read_upstream
+from ticdc_assets.config.upstream import UpstreamKeys, upstream_of
+from ticdc_assets.config.validation import Context, validated
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates, check_target, check_view
 from ticdc_assets.table_filter import TableFilter
@@ -213,7 +214,11 @@ def _tables(section: Section, sink: SinkOptions) -> TableFilter:
 
 
 def _upstream(section: Section, sink: SinkOptions, base: Path) -> Upstream | None:
-    upstream = read_upstream(section, base)
+    below = section.section("upstream")
+    keys = None
+    if section.raw("upstream") is not None:
+        keys = validated(UpstreamKeys, below, Context(section.environ, base))
+    upstream = None if keys is None else upstream_of(keys, below)
     if upstream is not None and sink.dispatch.renames_tables:
         expected = "a changefeed without target-schema and target-table in sink.dispatchers"
         advice = "Use claim-check for large messages: TiDB has the tables under other names than the stream."

@@ -120,7 +120,7 @@ def _block(loader: _Loader, node: yaml.MappingNode) -> Block:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, str):
-            raise _not_yaml(f"line {line}", f"a key that is a {_kind(key)}", "Quote the key.")
+            raise _not_yaml(f"line {line}", f"a key that is a {kind_of(key)}", "Quote the key.")
         block[key] = loader.construct_object(value_node, deep=True)
         block.lines[key] = line
     return block
@@ -166,7 +166,7 @@ def parse_yaml(text: str) -> Block:
         loaded = Block()
         loaded.lines = {}
     if not isinstance(loaded, Block):
-        raise _not_yaml("line 1", f"a {_kind(loaded)}", "Start with `changefeeds:`.")
+        raise _not_yaml("line 1", f"a {kind_of(loaded)}", "Start with `changefeeds:`.")
     return loaded
 
 
@@ -227,7 +227,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}..."
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """The kind of a value, in words of YAML."""
     names = {
         dict: "mapping",
         Block: "mapping",
@@ -244,7 +245,7 @@ class Section:
     """One mapping of the config at `path`, read key by key."""
 
     def __init__(self, values: Mapping[str, Any], path: str, problems: Problems, environ: Mapping[str, str]) -> None:
-        self._values = values
+        self.values = values
         self._lines: Mapping[Hashable, int] = getattr(values, "lines", {})
         self._path = path
         self._taken: list[str] = []
@@ -252,13 +253,13 @@ class Section:
         self.environ = environ
 
     def __contains__(self, key: str) -> bool:
-        return self._values.get(key) is not None
+        return self.values.get(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._values))
+        return iter(list(self.values))
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.values)
 
     def place(self, key: str) -> str:
         """The place of a key, for an error message."""
@@ -270,13 +271,21 @@ class Section:
         """Add a fault of a key of this section."""
         self.problems.add(self.place(key), expected, found, advice)
 
+    def below(self, *path: str) -> Section:
+        """The mapping at a path below this one; empty where there is none."""
+        values, place = self.values, self._path
+        for key in path:
+            found = values.get(key)
+            values, place = found if isinstance(found, dict) else {}, f"{place}.{key}" if place else key
+        return Section(values, place, self.problems, self.environ)
+
     def _take(self, key: str) -> Any:
         self._taken.append(key)
-        return self._values.get(key)
+        return self.values.get(key)
 
     def close(self) -> None:
         """Refuse every key that was not read."""
-        for key in self._values:
+        for key in self.values:
             if key in self._taken:
                 continue
             meant = nearest(key, self._taken)
@@ -287,7 +296,7 @@ class Section:
         """The mapping below a key; empty if there is none."""
         value = self._take(key)
         if value is not None and not isinstance(value, dict):
-            self.problem(key, "a mapping", f"a {_kind(value)}", f"Write keys and values below {key}.")
+            self.problem(key, "a mapping", f"a {kind_of(value)}", f"Write keys and values below {key}.")
             value = None
         path = f"{self._path}.{key}" if self._path else key
         return Section(value or {}, path, self.problems, self.environ)
@@ -312,7 +321,7 @@ class Section:
             return self._environment(key, value)
         if numbers and isinstance(value, bool | int | float):
             return str(value).lower() if isinstance(value, bool) else str(value)
-        self.problem(key, "a text", f"a {_kind(value)}", "Put it in quotes, or write {env: NAME}.")
+        self.problem(key, "a text", f"a {kind_of(value)}", "Put it in quotes, or write {env: NAME}.")
         return None
 
     def _environment(self, key: str, value: Mapping[str, object]) -> str | None:
@@ -350,9 +359,9 @@ class Section:
             return (value,)
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        found = f"a {_kind(value)}"
+        found = f"a {kind_of(value)}"
         if isinstance(value, list):
-            found += f" with a {_kind(next(item for item in value if not isinstance(item, str)))}"
+            found += f" with a {kind_of(next(item for item in value if not isinstance(item, str)))}"
         self.problem(key, "a list of texts", found, f'Write {key}: ["...", "..."].')
         return tuple(default)
 

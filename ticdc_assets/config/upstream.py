@@ -2,61 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
 
-from ticdc_assets.config.files import absolute_path
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+
 from ticdc_assets.config.reading import Section
-from ticdc_assets.config.secrets import Secret
 from ticdc_assets.config.source_model import Upstream, UpstreamTls
+from ticdc_assets.config.validation import Context, Keys, refused
+from ticdc_assets.config.values import SETTING, FilePath, SecretText, Text, also, text_of
 
 _PORTS: Final = range(1, 1 << 16)
-_WRONG: Final = Upstream("", "")
-"""Placeholder for an invalid upstream."""
 
 
-def read_upstream(section: Section, base: Path) -> Upstream | None:
-    """The upstream; None if none is configured."""
-    if section.raw("upstream") is None:
-        return None
-    upstream = section.section("upstream")
-    before = len(section.problems.found)
-    host, user = upstream.text("host"), upstream.text("user")
-    port, password, tls = _port(upstream), upstream.text("password"), _tls(upstream, base)
-    upstream.close()
-    if len(section.problems.found) > before:
-        return _WRONG
-    if not host:
-        upstream.problem("host", "the name or address of a TiDB server", "none", "Write upstream: {host: ..., ...}.")
-    if not user:
-        upstream.problem("user", "the user who reads there", "none", "Name a user that may SELECT from the tables.")
-    return Upstream(host or "", user or "", port, Secret(password) if password else None, tls)
-
-
-def _port(upstream: Section) -> int:
-    written = upstream.raw("port")
-    text = None if written is None else upstream.resolve("port", written, numbers=True)
-    if text is None:
-        return _WRONG.port
+def _port(value: Any, info: ValidationInfo[Context]) -> int:
+    text = text_of(value, info.context, "port", numbers=True)
     if not (text.isascii() and text.isdigit()) or int(text[:6]) not in _PORTS:
         found = "another number" if text.isdigit() else "no number"
-        upstream.problem("port", "a port between 1 and 65535", found, "Write the port of TiDB; its default is 4000.")
-        return _WRONG.port
+        raise refused("a port between 1 and 65535", found, "Write the port of TiDB; its default is 4000.")
     return int(text)
 
 
-def _tls(upstream: Section, base: Path) -> UpstreamTls | None:
-    written = upstream.raw("tls")
-    if written is None or isinstance(written, bool):
-        return UpstreamTls() if written else None
-    tls = upstream.section("tls")
-    ca, cert, key = (_file(tls, name, base) for name in ("ca", "cert", "key"))
-    tls.close()
-    if (cert is None) != (key is None):
-        tls.problem("cert", "cert and key, or neither", "one of them", "Name both files.")
-    return UpstreamTls(ca, cert, key)
+def _tls(value: Any) -> Any:
+    """The keys; `true` is all of their defaults, and `false` is none."""
+    return {} if value is True else None if value is False else value
 
 
-def _file(tls: Section, name: str, base: Path) -> Path | None:
-    written = tls.text(name)
-    return Path(absolute_path(base, written)) if written else None
+class TlsKeys(Keys):
+    """TLS of the connection: encrypted, and the server is verified. `true` has all defaults."""
+
+    ca: FilePath = Field(None, description="the PEM file that verifies the server; default: the system's authorities")
+    cert: FilePath = Field(None, description="the PEM file of the client's certificate")
+    key: FilePath = Field(None, description="the PEM file of its key")
+
+
+class UpstreamKeys(Keys):
+    """The TiDB of the changefeed. Without `tls` the connection is encrypted only if the server offers it."""
+
+    host: Text = Field(description="the name or address of a TiDB server", min_length=1)
+    user: Text = Field(description="the user who reads there", min_length=1)
+    port: Annotated[int, PlainValidator(_port), WithJsonSchema(SETTING)] = Field(4000, description="its port")
+    password: SecretText = Field(None, description="the password of the user")
+    tls: Annotated[TlsKeys | None, BeforeValidator(_tls)] = Field(
+        None, description="`true`, or `{ca, cert, key}`: PEM files", json_schema_extra=also("boolean")
+    )
+
+
+def upstream_of(keys: UpstreamKeys, section: Section) -> Upstream:
+    """The upstream; `section` has its keys."""
+    tls = keys.tls
+    if tls is not None and (tls.cert is None) != (tls.key is None):
+        section.below("tls").problem("cert", "cert and key, or neither", "one of them", "Name both files.")
+    tls_of = None if tls is None else UpstreamTls(tls.ca, tls.cert, tls.key)
+    return Upstream(keys.host, keys.user, keys.port, keys.password, tls_of)
