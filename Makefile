@@ -36,7 +36,7 @@ lint: install ## check style, types, the direction of imports, and the budgets o
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q ticdc_assets_tests/test_budgets.py
+	$(BIN)/pytest -q ticdc_assets_tests/test_budgets.py ticdc_assets_tests/test_layers.py
 
 format: install ## format the code
 	$(BIN)/ruff check --fix

@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ticdc_assets.tables.iceberg.rewrite_worker import RewriteTask, rewrite
-from ticdc_assets.tables.iceberg.rewriting import file_schema, merge_groups, replace_files, small_files
 from ticdc_assets.tables.maintenance.compaction import FILES_MAX, compact, counts_of
+from ticdc_assets.tables.maintenance.rewrite_worker import RewriteTask, rewrite
+from ticdc_assets.tables.maintenance.rewriting import file_schema, merge_groups, replace_files, small_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -19,9 +19,9 @@ from ticdc_assets.pipeline.set_back import recorded_snapshots, require_control_t
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, load_or_none
+from ticdc_assets.tables.control.retention import thin
 from ticdc_assets.tables.maintenance.compaction import compact, has_many_files
 from ticdc_assets.tables.maintenance.orphan_files import Leftover, neighbours, sweep
-from ticdc_assets.tables.maintenance.retention import thin
 from ticdc_assets.tables.maintenance.snapshot_expiry import Expiry, expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
 from ticdc_assets.work_progress import OnProgress, each_counted, no_progress

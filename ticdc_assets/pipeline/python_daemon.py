@@ -17,7 +17,7 @@ from pyspark.daemon import manager  # noqa: E402  what follows would be looked f
 from ticdc_assets.pipeline.mirror.merge import worker as merge_worker  # noqa: E402
 from ticdc_assets.pipeline.storage import decode  # noqa: E402
 from ticdc_assets.pipeline.stream.decode import worker as message_decode  # noqa: E402
-from ticdc_assets.tables.iceberg import rewrite_worker  # noqa: E402
+from ticdc_assets.tables.maintenance import rewrite_worker  # noqa: E402
 
 WORK = (decode, merge_worker, rewrite_worker, message_decode)
 """The modules that workers run; importing them imports everything else."""

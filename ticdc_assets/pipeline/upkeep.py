@@ -19,8 +19,8 @@ from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.control.retention import thin
 from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, has_many_files
-from ticdc_assets.tables.maintenance.retention import thin
 from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
 

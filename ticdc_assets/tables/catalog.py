@@ -12,6 +12,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, NotInstalledError
 from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 
 from ticdc_assets.catalog_answers import advice_for_catalog
 from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog
 
     from ticdc_assets.config import CatalogConfig
-
-Identifier = tuple[str, ...]
 
 BUSY_SECONDS_MAX: Final = 30
 _OPENING_TRIES: Final = 4

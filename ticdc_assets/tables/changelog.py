@@ -27,13 +27,12 @@ from ticdc_assets.errors import ConfigError, OtherTableError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, other_table, refreshed, transaction
+from ticdc_assets.tables.iceberg.properties import COLUMNS, SOURCE_TABLE
 from ticdc_assets.tables.iceberg.types import arrow_field, arrow_of, field_id, iceberg_type
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
 from ticdc_assets.tables.progress import (
     CHANGEFEED,
-    COLUMNS,
     LATE_ROWS,
-    SOURCE_TABLE,
     Progress,
     columns_property,
     field_ids_by_uid,

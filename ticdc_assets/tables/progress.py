@@ -15,14 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
 
 from ticdc_assets.errors import StaleRunError
-
-SOURCE_TABLE: Final = "ticdc.source-table"
-COLUMNS: Final = "ticdc.columns"
-VERSION: Final = "ticdc.version"
-BORN: Final = "ticdc.born-version"
-REPLAYED: Final = "ticdc.replayed"
-EFFECTS: Final = "ticdc.effects"
-"""A digest of the effects of the statements up to a mirror's version."""
+from ticdc_assets.tables.iceberg.properties import BORN, COLUMNS, SOURCE_TABLE, VERSION
 
 CHANGEFEED: Final = "ticdc.changefeed"
 WATERMARK: Final = "ticdc.watermark"

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.tables.progress import REPLAYED
+from ticdc_assets.tables.iceberg.properties import REPLAYED
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

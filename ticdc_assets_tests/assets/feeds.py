@@ -34,8 +34,9 @@ from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tables.iceberg.properties import COLUMNS
 from ticdc_assets.tables.iceberg.types import iceberg_type
-from ticdc_assets.tables.progress import COLUMNS, columns_property
+from ticdc_assets.tables.progress import columns_property
 from ticdc_assets.tso import from_physical_ms
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME, NONE, Bucket
 

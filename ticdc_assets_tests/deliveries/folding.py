@@ -15,8 +15,9 @@ from ticdc_assets.changes import layout
 from ticdc_assets.pipeline.mirror.segments import segments
 from ticdc_assets.schema.evolution.evolve import FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.tables.iceberg.properties import VERSION
 from ticdc_assets.tables.mirror.writer import Segment
-from ticdc_assets.tables.progress import VERSION, Progress, field_ids_by_uid
+from ticdc_assets.tables.progress import Progress, field_ids_by_uid
 
 Cells = dict[int, Any]
 

@@ -16,7 +16,7 @@ from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import tables as control_tables
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import Control
-from ticdc_assets.tables.iceberg import grown
+from ticdc_assets.tables.maintenance import grown
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, ListType, LongType, NestedField, StringType, StructType
 
 from ticdc_assets.tables.fields import LakeField, LakeTable, lake_tables
-from ticdc_assets.tables.progress import COLUMNS, columns_property
+from ticdc_assets.tables.iceberg.properties import COLUMNS
+from ticdc_assets.tables.progress import columns_property
 
 
 def test_a_column_is_reported_as_the_table_has_it(tmp_path):

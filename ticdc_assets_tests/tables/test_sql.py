@@ -17,8 +17,8 @@ from sqlglot.tokens import TokenType
 import ticdc_assets
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.names import column_name, quote, quote_path
+from ticdc_assets.tables.conversion.literals import literal
 from ticdc_assets.tables.mirror import sql as mirror_sql
-from ticdc_assets.tables.mirror.sql import literal
 from ticdc_assets_tests.hostile_names import HOSTILE
 
 PACKAGE = Path(ticdc_assets.__file__).parent
@@ -27,7 +27,7 @@ QUOTES = ("`", "'", '"')
 OF_SOURCES = {"name", "schema", "table", "namespace", "query", "text", "sql"}
 """What things of the source are called in the code: none goes into a statement as it is."""
 QUOTE_BY_HAND = {
-    ("tables/mirror/sql.py", "literal"): "the one function that writes literals",
+    ("tables/conversion/literals.py", "literal"): "the one function that writes literals",
     ("pipeline/changelog/dedup.py", "_repeats"): "its columns are called c0, c1, ... by then",
     ("tables/mirror/partition_hashes.py", "_number"): "an int",
     ("tables/mirror/partition_hashes.py", "_bytes"): "a pattern that is written on the line before",

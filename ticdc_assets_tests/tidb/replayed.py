@@ -29,9 +29,8 @@ from ticdc_assets.schema.evolution.evolve import (
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
 from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversion.convert import converted_value
+from ticdc_assets.tables.conversion.literals import spark_type, typed_literal
 from ticdc_assets.tables.mirror.partition_conditions import rows_condition
-from ticdc_assets.tables.mirror.sql import spark_type
-from ticdc_assets.tables.mirror.typed_literals import typed_literal
 from ticdc_assets_tests.tidb.recording import History
 
 NOT_SHOWN = "not sent"

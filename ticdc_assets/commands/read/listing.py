@@ -13,8 +13,8 @@ from ticdc_assets.pipeline.history.knowledge import lacks
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.tables.control.retention import named_pins
 from ticdc_assets.tables.control.tables import named
-from ticdc_assets.tables.maintenance.retention import named_pins
 from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.plurals import counted
-from ticdc_assets.tables.maintenance.retention import pin_record, unpin
+from ticdc_assets.tables.control.retention import pin_record, unpin
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config

@@ -24,13 +24,14 @@ from ticdc_assets.pipeline.mirror.segments import segments
 from ticdc_assets.schema.evolution.evolve import ExchangedRows
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.exchange import sql as exchange_sql
-from ticdc_assets.tables.exchange.marks import exchange_in, exchanges_of, with_exchange
+from ticdc_assets.tables.iceberg.properties import VERSION
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
+from ticdc_assets.tables.mirror import exchanged_rows as exchange_sql
 from ticdc_assets.tables.mirror.branch import snapshot_id
+from ticdc_assets.tables.mirror.exchanged_rows import exchange_in, exchanges_of, with_exchange
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets.tables.mirror.sql import any_row
-from ticdc_assets.tables.progress import VERSION, Progress, field_ids_by_uid, progress_of, source_table_of
+from ticdc_assets.tables.progress import Progress, field_ids_by_uid, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from ticdc_assets.errors import ConfigError, LakeError, NotYetError
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.maintenance import tables_of
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.retention import named_pins, set_named_pins
 from ticdc_assets.tables.control.tables import named
 from ticdc_assets.tables.iceberg.tags import add_tag, is_tag, remove_tag, tag_of
-from ticdc_assets.tables.maintenance.retention import named_pins, set_named_pins
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -15,16 +15,9 @@ from ticdc_assets.pipeline.mirror.segments import came_late, reached_versions, s
 from ticdc_assets.pipeline.set_back import mirror_was_set_back, require_whole
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.iceberg.properties import EFFECTS, VERSION
 from ticdc_assets.tables.mirror.size import has_newer_rows
-from ticdc_assets.tables.progress import (
-    EFFECTS,
-    VERSION,
-    Progress,
-    field_ids_by_uid,
-    progress_of,
-    source_table_of,
-    version_of,
-)
+from ticdc_assets.tables.progress import Progress, field_ids_by_uid, progress_of, source_table_of, version_of
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 
 if TYPE_CHECKING:

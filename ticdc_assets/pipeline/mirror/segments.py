@@ -19,9 +19,10 @@ from pyiceberg.types import LongType
 
 from ticdc_assets.changes import layout
 from ticdc_assets.schema.history.source_table import SourceTable, Version
-from ticdc_assets.tables.exchange.marks import is_awaited
+from ticdc_assets.tables.iceberg.properties import BORN, VERSION
+from ticdc_assets.tables.mirror.exchanged_rows import is_awaited
 from ticdc_assets.tables.mirror.writer import ChangelogFile, Segment
-from ticdc_assets.tables.progress import BORN, VERSION, WATERMARK, Progress, from_summary, progress_of
+from ticdc_assets.tables.progress import WATERMARK, Progress, from_summary, progress_of
 from ticdc_assets.tso import INT64_MAX
 
 if TYPE_CHECKING:

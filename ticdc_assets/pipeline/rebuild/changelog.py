@@ -35,7 +35,7 @@ from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import Control, now
-from ticdc_assets.tables.progress import REPLAYED
+from ticdc_assets.tables.iceberg.properties import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_history import written_history_of
 from ticdc_assets.tso import from_physical_ms
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.source import ChangeSource, Pending
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.iceberg.clone import Clone
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
     from ticdc_assets.tables.locations import TableLocations
+    from ticdc_assets.tables.mirror.clone import Clone
 
 
 @dataclass(frozen=True)

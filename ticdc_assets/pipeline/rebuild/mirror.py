@@ -22,12 +22,13 @@ from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.iceberg.clone import clone_of
+from ticdc_assets.tables.iceberg.properties import BORN, EFFECTS, REPLAYED, VERSION
 from ticdc_assets.tables.mirror.branch import MirrorBranch
+from ticdc_assets.tables.mirror.clone import clone_of
 from ticdc_assets.tables.mirror.column_change import columns_at
 from ticdc_assets.tables.mirror.partitioning import fields_at
 from ticdc_assets.tables.mirror.writer import first_keyed
-from ticdc_assets.tables.progress import BORN, EFFECTS, REPLAYED, VERSION, Progress, progress_of, source_table_of
+from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:

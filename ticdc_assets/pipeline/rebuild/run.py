@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.iceberg.clone import clone_of
+from ticdc_assets.tables.mirror.clone import clone_of
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 from ticdc_assets.work_progress import OnProgress, no_progress
 

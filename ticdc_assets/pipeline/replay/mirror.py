@@ -20,9 +20,10 @@ from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import changelog_files, reached_position
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.tables.iceberg.properties import VERSION
 from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
-from ticdc_assets.tables.progress import VERSION, Progress, progress_of
+from ticdc_assets.tables.progress import Progress, progress_of
 from ticdc_assets.tables.replayed import Replayed
 
 if TYPE_CHECKING:

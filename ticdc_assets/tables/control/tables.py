@@ -42,7 +42,7 @@ from ticdc_assets.tables.control.records import (
     WatermarkRecord,
 )
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
-from ticdc_assets.tables.iceberg.grown import is_scattered, last_row, merge_files
+from ticdc_assets.tables.maintenance.grown import is_scattered, last_row, merge_files
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.tables.mirror.sql import literal
+from ticdc_assets.tables.conversion.literals import literal
 
 _MASK_BITS_MAX: Final = 53
 """TiDB converts a SET to a number through a DOUBLE."""

@@ -18,8 +18,8 @@ from ticdc_assets.schema.arrow_types import (
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.conversion.functions import PRINTED_DOUBLE, ROUNDED_DECIMAL
 from ticdc_assets.tables.conversion.labels import number_of_labels
+from ticdc_assets.tables.conversion.literals import matches, spark_type
 from ticdc_assets.tables.conversion.times import TIMES, digits_of_time
-from ticdc_assets.tables.mirror.sql import matches, spark_type
 
 INTEGERS: Final = frozenset(INTEGER_BITS)
 NUMBERED: Final = INTEGERS | {Kind.BIT, Kind.YEAR}

@@ -7,8 +7,8 @@ from typing import Final
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets.tables.conversion.functions import PRINTED_DOUBLE, PRINTED_FLOAT, PRINTED_JSON
+from ticdc_assets.tables.conversion.literals import matches
 from ticdc_assets.tables.conversion.times import printed_moment
-from ticdc_assets.tables.mirror.sql import matches
 
 _BYTES_MAX: Final = {
     **dict.fromkeys((Kind.TINYTEXT, Kind.TINYBLOB), 0xFF),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.tables.mirror.sql import literal, matches
+from ticdc_assets.tables.conversion.literals import literal, matches
 
 TIMES: Final = frozenset({Kind.DATE, Kind.DATETIME, Kind.TIME})
 _DAY: Final = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"

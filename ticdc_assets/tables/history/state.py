@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.snapshots import ancestors_of
 
-from ticdc_assets.tables.progress import EFFECTS, REPLAYED, WATERMARK, Progress, from_summary
+from ticdc_assets.tables.iceberg.properties import EFFECTS, REPLAYED
+from ticdc_assets.tables.progress import WATERMARK, Progress, from_summary
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

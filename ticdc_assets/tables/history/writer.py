@@ -24,6 +24,7 @@ from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.iceberg.properties import COLUMNS, SOURCE_TABLE
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
 from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import arrow_of
@@ -32,14 +33,7 @@ from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import no_conversion
 from ticdc_assets.tables.mirror.writer import MirrorOptions
-from ticdc_assets.tables.progress import (
-    COLUMNS,
-    SOURCE_TABLE,
-    columns_property,
-    field_ids_by_uid,
-    source_table_of,
-    stale,
-)
+from ticdc_assets.tables.progress import columns_property, field_ids_by_uid, source_table_of, stale
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

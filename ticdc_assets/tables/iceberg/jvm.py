@@ -14,16 +14,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyiceberg.typedef import Identifier
 from pyspark.errors import IllegalArgumentException
 
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
-from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.conversion.functions import register
+from ticdc_assets.tables.iceberg.properties import COLUMNS, REPLAYED, VERSION
 from ticdc_assets.tables.iceberg.row_changes import row_changes
 from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
-from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

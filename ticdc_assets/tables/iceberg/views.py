@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+from pyiceberg.typedef import Identifier
 from pyspark.errors import UnsupportedOperationException
 
 from ticdc_assets.errors import ConfigError, LakeError
 from ticdc_assets.names import quote_path
-from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, kind
 from ticdc_assets.tso import to_datetime
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote, quote_path
-from ticdc_assets.tables.iceberg.clone import Clone
 from ticdc_assets.tables.iceberg.commits import was_overtaken
+from ticdc_assets.tables.iceberg.properties import SOURCE_TABLE, VERSION
+from ticdc_assets.tables.mirror.clone import Clone
 from ticdc_assets.tables.mirror.partitioning import colliding_names
-from ticdc_assets.tables.progress import SOURCE_TABLE, VERSION, Progress, progress_of, stale
+from ticdc_assets.tables.progress import Progress, progress_of, stale
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

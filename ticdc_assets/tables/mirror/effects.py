@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import LOAD_AGAIN, SchemaError
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.model import Kind
-from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed_literal
+from ticdc_assets.tables.conversion.literals import literal, typed_literal
 from ticdc_assets.tso import to_datetime
 
 
@@ -52,5 +51,5 @@ def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
         f"column {effect.name}",
         "a default that can be computed for existing rows",
         f"an expression for {effect.type.kind}",
-        ADVICE,
+        LOAD_AGAIN,
     )

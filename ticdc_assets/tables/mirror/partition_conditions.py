@@ -8,13 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from ticdc_assets.errors import SchemaError
+from ticdc_assets.errors import LOAD_AGAIN, SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import INTEGER_BITS, arrow_type
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets.schema.partitions.rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows
+from ticdc_assets.tables.conversion.literals import literal, typed_literal
 from ticdc_assets.tables.mirror.partition_hashes import (
     doubtful_dates,
     hash_condition,
@@ -22,8 +23,6 @@ from ticdc_assets.tables.mirror.partition_hashes import (
     key_condition,
     whole_number,
 )
-from ticdc_assets.tables.mirror.sql import literal
-from ticdc_assets.tables.mirror.typed_literals import ADVICE, typed_literal
 
 _WHOLE_KINDS: Final = frozenset({*INTEGER_BITS, Kind.YEAR})
 
@@ -196,4 +195,4 @@ def _bound(key: PartitionedBy, text: str, zone: str) -> str:
         return str(int(text))
     except (ValueError, OverflowError):
         expected = "a partition bound that is a number or time"
-        raise SchemaError(f"column {key.column.name}", expected, "another text", ADVICE) from None
+        raise SchemaError(f"column {key.column.name}", expected, "another text", LOAD_AGAIN) from None

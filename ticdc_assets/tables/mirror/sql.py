@@ -1,68 +1,17 @@
 """The SQL that changes a mirror: newest change per key, merge, fills, conversions, partition deletes.
 
-Every identifier goes through `names.quote`, every value through `literal`; nothing else is put into a statement.
+Every identifier goes through `names.quote`, every value through `literal` of
+`ticdc_assets/tables/conversion/literals.py`; nothing else is put into a statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any
-
-import pyarrow as pa
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.names import quote
-
-
-def spark_type(arrow: pa.DataType) -> str:
-    """The Spark SQL name of a type."""
-    if pa.types.is_decimal(arrow):
-        return f"decimal({arrow.precision},{arrow.scale})"
-    if pa.types.is_list(arrow):
-        return f"array<{spark_type(arrow.value_type)}>"
-    return _SPARK_TYPES[arrow]
-
-
-_SPARK_TYPES: dict[pa.DataType, str] = {
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-
-
-def literal(value: Any, arrow: pa.DataType) -> str:
-    """A value as SQL of its type, NULL for None; text goes as hex so that no byte of it is ever read as SQL."""
-    name = spark_type(arrow)
-    if value is None:
-        return f"CAST(NULL AS {name})"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if isinstance(value, str):
-        return f"CAST(X'{value.encode().hex()}' AS string)"
-    if isinstance(value, datetime):
-        text = value.isoformat(" ") if value.tzinfo is None else value.astimezone(UTC).isoformat(" ")
-        return f"CAST('{text}' AS {name})"
-    if isinstance(value, date):
-        return f"CAST('{value.isoformat()}' AS {name})"
-    if isinstance(value, list):
-        return f"CAST(array({', '.join(repr(float(v)) for v in value)}) AS {name})"
-    if isinstance(value, (int, float, Decimal)):
-        return f"CAST('{value}' AS {name})"
-    raise TypeError(f"no SQL literal for {type(value).__name__}")
-
-
-def matches(text: str, pattern: str) -> str:
-    """Whether the whole of a text matches a Java pattern, as a condition; `text` is SQL, `pattern` begins with ^."""
-    return f"{text} RLIKE {literal(pattern + chr(92) + 'z', pa.string())}"  # $ would pass over a line break
+from ticdc_assets.tables.conversion.literals import spark_type
 
 
 def newest_per_key(

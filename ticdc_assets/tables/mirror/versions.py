@@ -26,24 +26,17 @@ from ticdc_assets.schema.evolution.evolve import (
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.conversion.convert import converted_value, is_refused
-from ticdc_assets.tables.exchange import sql as exchange_sql
-from ticdc_assets.tables.iceberg.clone import OF_A_CLONE
+from ticdc_assets.tables.iceberg.properties import COLUMNS, EFFECTS, VERSION
+from ticdc_assets.tables.mirror import exchanged_rows as exchange_sql
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
+from ticdc_assets.tables.mirror.clone import OF_A_CLONE
 from ticdc_assets.tables.mirror.column_change import ColumnChange, Step
 from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets.tables.mirror.partitioning import fields_at
 from ticdc_assets.tables.mirror.size import has_files
-from ticdc_assets.tables.progress import (
-    COLUMNS,
-    EFFECTS,
-    VERSION,
-    Progress,
-    columns_property,
-    progress_of,
-    source_table_of,
-)
+from ticdc_assets.tables.progress import Progress, columns_property, progress_of, source_table_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

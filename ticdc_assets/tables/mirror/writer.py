@@ -24,6 +24,7 @@ from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.iceberg import row_delta
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
+from ticdc_assets.tables.iceberg.properties import BORN, COLUMNS, EFFECTS, REPLAYED, SOURCE_TABLE, VERSION
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile, RowDelta
 from ticdc_assets.tables.mirror import sql as mirror_sql
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress, snapshot_id
@@ -33,12 +34,6 @@ from ticdc_assets.tables.mirror.partitioning import fields_at, new_spec, require
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import VersionSteps
 from ticdc_assets.tables.progress import (
-    BORN,
-    COLUMNS,
-    EFFECTS,
-    REPLAYED,
-    SOURCE_TABLE,
-    VERSION,
     Progress,
     columns_property,
     field_ids_by_uid,

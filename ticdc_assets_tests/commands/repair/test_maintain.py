@@ -16,7 +16,7 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.repair import maintain as maintain_module
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.tables.maintenance.retention import pinned
+from ticdc_assets.tables.control.retention import pinned
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 

@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 
 from ticdc_assets.failpoints import LISTENERS, Failpoint
-from ticdc_assets.tables.progress import SOURCE_TABLE
+from ticdc_assets.tables.iceberg.properties import SOURCE_TABLE
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, at, ids, shape

@@ -11,7 +11,8 @@ from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.history.state import HistoryState
 from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan
-from ticdc_assets.tables.progress import REPLAYED, Progress
+from ticdc_assets.tables.iceberg.properties import REPLAYED
+from ticdc_assets.tables.progress import Progress
 from ticdc_assets.tables.replayed import Replayed, replay_mark
 from ticdc_assets_tests.pipeline.mirror.pending_feed import ADD, CREATE, ROW, Feed
 from ticdc_assets_tests.schema.history.histories import event

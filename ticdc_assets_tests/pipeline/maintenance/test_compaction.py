@@ -16,8 +16,8 @@ from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
-from ticdc_assets.tables.iceberg.rewriting import replace_files
 from ticdc_assets.tables.maintenance.compaction import compact, counts_of
+from ticdc_assets.tables.maintenance.rewriting import replace_files
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column
 

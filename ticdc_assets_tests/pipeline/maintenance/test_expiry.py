@@ -12,10 +12,10 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.maintenance import Policy, maintain
+from ticdc_assets.tables.control.retention import pin_record, unpin
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.maintenance import compaction
 from ticdc_assets.tables.maintenance import orphan_files as leftovers
-from ticdc_assets.tables.maintenance.retention import pin_record, unpin
 from ticdc_assets.tables.maintenance.snapshot_expiry import expiry_of
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.fixtures import workloads

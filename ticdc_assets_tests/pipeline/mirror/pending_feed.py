@@ -16,12 +16,8 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import MirrorWork, pending_work
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.progress import (
-    BORN,
-    SOURCE_TABLE,
-    VERSION,
-    Progress,
-)
+from ticdc_assets.tables.iceberg.properties import BORN, SOURCE_TABLE, VERSION
+from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.config.config_file import loaded
 from ticdc_assets_tests.schema.history.histories import event
 

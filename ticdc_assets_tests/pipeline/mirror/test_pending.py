@@ -16,15 +16,8 @@ from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.tables.progress import (
-    COLUMNS,
-    EFFECTS,
-    REPLAYED,
-    SOURCE_TABLE,
-    VERSION,
-    Progress,
-    columns_property,
-)
+from ticdc_assets.tables.iceberg.properties import COLUMNS, EFFECTS, REPLAYED, SOURCE_TABLE, VERSION
+from ticdc_assets.tables.progress import Progress, columns_property
 from ticdc_assets.tables.replayed import Replayed
 from ticdc_assets_tests.pipeline.mirror.pending_feed import ADD, CREATE, ROW, Feed
 from ticdc_assets_tests.pipeline.mirror.pending_feed import feed as feed

@@ -15,9 +15,10 @@ from ticdc_assets.changes.layout import SYSTEM_COLUMNS
 from ticdc_assets.pipeline.mirror.segments import before_newer, came_late, reached_position, segments
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.tables.exchange.marks import with_exchange
+from ticdc_assets.tables.iceberg.properties import BORN, VERSION
+from ticdc_assets.tables.mirror.exchanged_rows import with_exchange
 from ticdc_assets.tables.mirror.writer import Segment
-from ticdc_assets.tables.progress import BORN, VERSION, Progress
+from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
 
 CREATE, ADD = "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY)", "ALTER TABLE `t` ADD COLUMN `v` INT"

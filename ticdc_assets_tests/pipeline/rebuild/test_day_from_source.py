@@ -22,7 +22,8 @@ from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
 from ticdc_assets.pipeline.rebuild.run import recorded_history
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.changelog_day import files_of
-from ticdc_assets.tables.progress import REPLAYED, Progress, progress_of
+from ticdc_assets.tables.iceberg.properties import REPLAYED
+from ticdc_assets.tables.progress import Progress, progress_of
 from ticdc_assets.tso import from_physical_ms
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink
 

@@ -11,7 +11,7 @@ import pytest
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.storage.late_files import LateFiles, take_in_late_files
-from ticdc_assets.tables.iceberg.clone import Clone
+from ticdc_assets.tables.mirror.clone import Clone
 from ticdc_assets_tests.pipeline.rebuild.rebuilt import LATER, PLAIN, N, clones, rebuild, shown, sql
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, shape

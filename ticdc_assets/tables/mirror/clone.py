@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN, LakeColumn
+from ticdc_assets.tables.iceberg.properties import COLUMNS, REPLAYED, VERSION
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, order_columns
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
 from ticdc_assets.tables.mirror.column_change import WHOLE_FILES, Step, lacks_partition_columns
 from ticdc_assets.tables.mirror.partitioning import PlacedField, spec_steps
-from ticdc_assets.tables.progress import COLUMNS, REPLAYED, VERSION, Progress, columns_property
+from ticdc_assets.tables.progress import Progress, columns_property
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

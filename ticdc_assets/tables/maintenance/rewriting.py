@@ -15,9 +15,9 @@ from pyiceberg.types import StructType
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
-from ticdc_assets.tables.iceberg.rewrite_worker import OldFile
 from ticdc_assets.tables.iceberg.types import arrow_field, field_id
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
+from ticdc_assets.tables.maintenance.rewrite_worker import OldFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

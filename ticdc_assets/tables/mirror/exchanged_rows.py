@@ -1,11 +1,13 @@
 """The rows that an EXCHANGE PARTITION moved, as SQL over mirrors and changelogs.
 
 In a changelog they are D and I at the statement's commit_ts, after all other changes of that commit_ts: a D for each
-row that left, then an I for each row that arrived.
+row that left, then an I for each row that arrived. The commit that adds
+them (there may be none) adds the statement's TSO to a property of the changelog.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +15,8 @@ import pyarrow as pa
 
 from ticdc_assets.changes import layout
 from ticdc_assets.names import quote
-from ticdc_assets.tables.mirror.sql import literal
+from ticdc_assets.schema.evolution.evolve import ExchangedRows
+from ticdc_assets.tables.conversion.literals import literal
 from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
@@ -66,3 +69,31 @@ def _moved(ts: int) -> str:
 
 def _op() -> str:
     return quote(layout.OP)
+
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from ticdc_assets.schema.history.source_table import Version
+
+EXCHANGED: Final = "ticdc.exchanged"
+
+
+def exchange_in(version: Version) -> ExchangedRows | None:
+    """The EXCHANGE PARTITION at the start of a version; None where there is none."""
+    return next((effect for effect in version.effects if isinstance(effect, ExchangedRows)), None)
+
+
+def is_awaited(version: Version, changelog: Table) -> bool:
+    """Whether a version starts with an exchange whose rows the changelog lacks."""
+    return exchange_in(version) is not None and version.from_ts not in exchanges_of(changelog)
+
+
+def exchanges_of(changelog: Table) -> list[int]:
+    """The TSOs of the exchanges whose rows the changelog has."""
+    return [int(ts) for ts in json.loads(changelog.properties.get(EXCHANGED, "[]"))]
+
+
+def with_exchange(changelog: Table, ts: int) -> dict[str, str]:
+    """The changelog's property with one more exchange."""
+    return {EXCHANGED: json.dumps(sorted({*exchanges_of(changelog), ts}))}

@@ -1,0 +1,108 @@
+"""Folders are layers: no two folders of the package import each other, a folder and the folder above it included.
+
+The order of the folders is in the contracts of import-linter (pyproject.toml). A folder's own modules count for it, not
+those of the folders below it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import ticdc_assets
+
+PACKAGE = Path(ticdc_assets.__path__[0])
+ENTRIES = {"ticdc_assets.cli", "ticdc_assets.component", "ticdc_assets.definitions"}
+"""Modules at the top that packaging and Dagster name; no module of the package imports them."""
+LEFT: set[tuple[str, str]] = {
+    (".", "names"),
+    ("assets", "assets/automation"),
+    ("assets", "assets/checks"),
+    ("assets", "assets/jobs"),
+    ("assets", "assets/metadata"),
+    ("assets", "assets/stages"),
+    ("commands", "commands/output"),
+    ("config", "config/ticdc"),
+    ("pipeline", "pipeline/changelog"),
+    ("pipeline", "pipeline/landing"),
+    ("pipeline", "pipeline/mirror/merge"),
+    ("pipeline", "pipeline/storage"),
+    ("pipeline", "pipeline/stream/decode"),
+    ("pipeline/changelog", "pipeline/mirror"),
+    ("pipeline/history", "pipeline/recorded"),
+    ("pipeline/history_tables", "pipeline/mirror"),
+    ("pipeline/landing", "pipeline/stream"),
+    ("pipeline/load", "pipeline/storage"),
+    ("pipeline/mirror", "pipeline/replay"),
+    ("pipeline/stream", "pipeline/stream/decode"),
+    ("pipeline/stream", "pipeline/stream/scan"),
+    ("pipeline/stream/decode", "pipeline/stream/scan"),
+    ("pipeline/stream/offsets", "pipeline/stream/scan"),
+    ("protocols", "protocols/avro"),
+    ("protocols", "protocols/canal_json"),
+    ("protocols", "protocols/columnar"),
+    ("protocols", "protocols/debezium"),
+    ("protocols", "protocols/formats/frames"),
+    ("protocols", "protocols/open_protocol"),
+    ("protocols", "protocols/simple"),
+    ("protocols", "protocols/simple/avro"),
+    ("protocols/columnar", "protocols/formats/frames"),
+    ("protocols/formats", "protocols/formats/frames"),
+    ("protocols/simple", "protocols/simple/avro"),
+    ("schema", "schema/ddl"),
+    ("schema/ddl", "schema/ddl/alter"),
+    ("schema/ddl", "schema/evolution"),
+    ("schema/ddl", "schema/history"),
+    ("schema/evolution", "schema/history"),
+    ("schema/evolution", "schema/partitions"),
+}
+"""Pairs that still import each other. A pair that is gone leaves this list, and none is added."""
+
+
+def modules() -> dict[str, Path]:
+    """Each module's name and file; a folder's name is that of its `__init__.py`."""
+    files = PACKAGE.rglob("*.py")
+    return {".".join((PACKAGE.name, *_parts(file))): file for file in files}
+
+
+def _parts(file: Path) -> tuple[str, ...]:
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imported(file: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The modules of the package that a file imports, also those for types alone and those within functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in known else node.module
+
+
+def folder_imports() -> set[tuple[str, str]]:
+    """Which folder imports which, by their paths in the package."""
+    known = modules()
+    edges = set()
+    for name, file in known.items():
+        if name not in ENTRIES:
+            edges |= {(_folder(file), _folder(known[other])) for other in imported(file, known)}
+    return {(importer, other) for importer, other in edges if importer != other}
+
+
+def _folder(file: Path) -> str:
+    return file.parent.relative_to(PACKAGE).as_posix()
+
+
+def test_no_two_folders_import_each_other():
+    edges = folder_imports()
+    pairs = {(one, other) for one, other in edges if one < other and (other, one) in edges}
+    assert pairs == LEFT
+
+
+def test_no_module_imports_an_entry():
+    known = modules()
+    assert known.keys() >= ENTRIES
+    assert not {name for name, file in known.items() if ENTRIES & set(imported(file, known))}
