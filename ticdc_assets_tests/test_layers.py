@@ -50,12 +50,6 @@ LEFT: set[tuple[str, str]] = {
     ("protocols/columnar", "protocols/formats/frames"),
     ("protocols/formats", "protocols/formats/frames"),
     ("protocols/simple", "protocols/simple/avro"),
-    ("schema", "schema/ddl"),
-    ("schema/ddl", "schema/ddl/alter"),
-    ("schema/ddl", "schema/evolution"),
-    ("schema/ddl", "schema/history"),
-    ("schema/evolution", "schema/history"),
-    ("schema/evolution", "schema/partitions"),
 }
 """Pairs that still import each other. A pair that is gone leaves this list, and none is added."""
 

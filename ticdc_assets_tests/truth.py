@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ticdc_assets.protocols.values.text import TextForms, value
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import parse_type
 
 _BINARY = {Kind.BINARY, Kind.VARBINARY, Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB}
 _NUMBERED = {Kind.ENUM, Kind.SET}

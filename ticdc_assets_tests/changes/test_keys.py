@@ -12,8 +12,8 @@ import pytest
 from ticdc_assets.changes.identity import NULL, NUMBER_ZERO, ZERO_DATE, fault_in_key, key_columns, may_have_faults
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 
 def column(written: str, name: str = "k") -> Column:

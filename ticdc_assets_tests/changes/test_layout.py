@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import LakeColumn, changelog_columns, mirror_columns
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version
 from ticdc_assets.schema.model import Column, TableSchema
-from ticdc_assets.schema.mysql_types import parse_type
 
 
 def column(name: str, uid: int, written: str = "INT", virtual: bool = False) -> Column:

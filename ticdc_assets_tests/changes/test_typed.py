@@ -17,8 +17,8 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 FORMS = TextForms(binary="base64", enum="label")
 COLUMNS = (Column("id", parse_type("INT")), Column("d", parse_type("DATE")), Column("v", parse_type("VARCHAR(9)")))

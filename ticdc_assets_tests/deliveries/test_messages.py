@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl import session_names
+from ticdc_assets.schema.history import session_names
 from ticdc_assets_tests.deliveries.examples import deliver
 from ticdc_assets_tests.deliveries.machine import MessageDeliveries
 from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, SimpleJson, Wire

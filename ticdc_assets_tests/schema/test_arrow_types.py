@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.schema.arrow_types import arrow_type, bit_width, decimal_shape, integer_range, wraps
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.history.fold.events import fold
-from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets_tests.schema.history.histories import event
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets_tests.tidb.recording import History, Recorder
 from ticdc_assets_tests.tidb.server import LOOSE, Tidb

@@ -15,6 +15,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, INTEGER_BITS, arrow_type
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.ddl.statements import AlterTable, CreateTable, TruncateTable
 from ticdc_assets.schema.evolution.evolve import (
     ConvertColumn,
@@ -27,7 +28,6 @@ from ticdc_assets.schema.evolution.evolve import (
     promotes,
 )
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
-from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.conversion.literals import spark_type, typed_literal
 from ticdc_assets.tables.mirror.partition_conditions import rows_condition

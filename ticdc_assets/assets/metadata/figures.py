@@ -16,7 +16,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
 from ticdc_assets.pipeline.report import Findings
 from ticdc_assets.printable import printable
-from ticdc_assets.schema.mysql_types import format_type
+from ticdc_assets.schema.ddl.mysql_types import format_type
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.history.tables import split_name, statements_between, table_at, version_after
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.type_text import default_text, type_text
+from ticdc_assets.schema.ddl.mysql_types import default_text, type_text
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tso import is_tso
 

@@ -20,8 +20,8 @@ from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
 from ticdc_assets.protocols.values import text_columns
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
-from ticdc_assets.schema.mysql_types import parse_type
 
 _ADVICE: Final = "Check that the topic is written by TiCDC with protocol=canal-json and the configured compression."
 _TYPE_CHARS_MAX: Final = 64

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.schema.ddl.mysql_types import has_possible_size
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableName, TableSchema, is_hidden
-from ticdc_assets.schema.mysql_types import has_possible_size
 
 PRIMARY: Final = "PRIMARY"
 _UNSPECIFIED: Final = "unspecified"

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import NotYetError, SchemaError
+from ticdc_assets.schema.ddl.mysql_types import has_possible_size
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, TableSchema, is_hidden
-from ticdc_assets.schema.mysql_types import has_possible_size
 
 SCHEMA_PATH: Final = re.compile(r"(?:^|/)meta/schema_([1-9][0-9]{0,19})_([0-9]{10})\.json\Z")
 OLD_SCHEMA_PATH: Final = re.compile(r"\A(.+)/([1-9][0-9]{0,19})/schema\.json\Z")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS
+from ticdc_assets.schema.ddl.defaults import WrittenDefault, read_default, typed_default
 from ticdc_assets.schema.ddl.indexes import at_index, read_constraint_name, read_index, skip_check, skip_references
+from ticdc_assets.schema.ddl.mysql_types import WrittenType, binary_form, read_charset, read_charset_name, read_type
 from ticdc_assets.schema.ddl.statements import ColumnDefinition
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
-from ticdc_assets.schema.evolution.defaults import WrittenDefault, read_default, typed_default
 from ticdc_assets.schema.model import Column, Index
-from ticdc_assets.schema.mysql_types import WrittenType, binary_form, read_charset, read_charset_name, read_type
 
 
 @dataclass(slots=True)

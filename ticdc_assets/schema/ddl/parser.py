@@ -12,7 +12,7 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.ddl.alter.actions import drop_index, read_alter_table
+from ticdc_assets.schema.ddl.alter_actions import drop_index, read_alter_table
 from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
 from ticdc_assets.schema.ddl.indexes import read_index_body
 from ticdc_assets.schema.ddl.statements import (

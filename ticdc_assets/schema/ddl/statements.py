@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.evolution.defaults import WrittenDefault
+from ticdc_assets.schema.ddl.defaults import WrittenDefault
 from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partitioning, TableName
 
 

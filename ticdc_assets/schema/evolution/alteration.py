@@ -9,8 +9,8 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import are_alike, fold
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import in_table, named_indexes
+from ticdc_assets.schema.ddl.defaults import typed_default
 from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
-from ticdc_assets.schema.evolution.defaults import typed_default
 from ticdc_assets.schema.evolution.fills import fill_of
 from ticdc_assets.schema.evolution.promotion import preserves, promotes
 from ticdc_assets.schema.evolution.schema_state import (

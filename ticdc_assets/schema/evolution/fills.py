@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS
-from ticdc_assets.schema.evolution.defaults import fraction_text, rounded
+from ticdc_assets.schema.ddl.defaults import fraction_text, rounded
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 
 _FLOAT_ZERO_MAX: Final = 2.0**-150

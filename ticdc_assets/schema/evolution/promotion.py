@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS
+from ticdc_assets.schema.ddl.mysql_types import BYTES_PER_CHARACTER, bare
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import BYTES_PER_CHARACTER, bare
 
 DECIMAL_PRECISION_MAX: Final = 38
 _DECIMAL_PRECISION_DEFAULT: Final = 10

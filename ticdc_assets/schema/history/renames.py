@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.session_names import statements_of, with_schema
 from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.session_names import statements_of, with_schema
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
 
 NamePair = tuple[SourceName, SourceName]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ticdc_assets.names.folding import fold
+from ticdc_assets.schema.ddl.mysql_types import same_kind
 from ticdc_assets.schema.evolution.promotion import promotes
 from ticdc_assets.schema.model import Column, Kind, TableSchema
-from ticdc_assets.schema.mysql_types import same_kind
 
 
 def same_columns(folded: TableSchema, sent: TableSchema, ordered: bool) -> bool:

@@ -18,10 +18,10 @@ from typing import Final
 
 from ticdc_assets.names import quote
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, INTEGER_BITS
+from ticdc_assets.schema.ddl.mysql_types import binary_form
 from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import binary_form
 from ticdc_assets.tables.conversion import (
     labels as conversion_labels,
 )

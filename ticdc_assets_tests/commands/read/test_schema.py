@@ -10,8 +10,7 @@ import pytest
 
 from ticdc_assets.cli import main
 from ticdc_assets.commands.read.schema import schema_at
-from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.schema.type_text import type_text
+from ticdc_assets.schema.ddl.mysql_types import parse_type, type_text
 from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home

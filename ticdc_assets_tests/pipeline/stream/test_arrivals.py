@@ -10,7 +10,7 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl import session_names
+from ticdc_assets.schema.history import session_names
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets_tests.deliveries.database import Column, RowChange
 from ticdc_assets_tests.pipeline.lakes import FeedLake

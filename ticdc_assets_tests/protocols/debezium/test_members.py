@@ -13,8 +13,8 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.debezium.decoder import DebeziumOptions, decode, value
 from ticdc_assets.protocols.events import Op
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 END = 1 << 63
 SOURCE = {"commit_ts": 7, "db": "s", "table": "t"}

@@ -21,8 +21,8 @@ from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.checksum import Checksum, with_checksum
 from ticdc_assets.protocols.values.text import TextForms, time_zone
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
-from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets_tests.protocols.formats.frames.written import framed
 
 # -- values -----------------------------------------------------------------------------------------------------------

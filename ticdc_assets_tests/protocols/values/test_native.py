@@ -11,8 +11,8 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.values.native import as_text, plain, value, zone_of
 from ticdc_assets.protocols.values.text import time_zone
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 NEW_YORK = "America/New_York"
 

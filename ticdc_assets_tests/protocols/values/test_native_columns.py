@@ -11,8 +11,8 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.protocols.values.native import value
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 U64 = (1 << 64) - 1
 LONG = pa.int64()

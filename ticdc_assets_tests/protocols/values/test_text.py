@@ -17,8 +17,8 @@ from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.text import TextForms, is_zero_date, time_zone, value
 from ticdc_assets.schema.arrow_types import arrow_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import parse_type
 
 LABELS = TextForms(binary="base64", enum="label")
 NUMBERS = TextForms(binary="latin1", enum="number")

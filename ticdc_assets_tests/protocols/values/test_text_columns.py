@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.text import TextForms, value
-from ticdc_assets.schema.mysql_types import parse_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 
 LABELS = TextForms("base64", "label")
 NUMBERS = TextForms("base64", "number")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.defaults import LiteralDefault
 from ticdc_assets.schema.ddl.token_cursor import cursor_over
-from ticdc_assets.schema.evolution.defaults import LiteralDefault
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 from ticdc_assets_tests.schema.ddl.statements import INT, column, columns, default
 

@@ -6,8 +6,8 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.defaults import LiteralDefault
 from ticdc_assets.schema.ddl.sent_text import parse_sent
-from ticdc_assets.schema.evolution.defaults import LiteralDefault
 
 INDEX_STATEMENTS = [
     "alter table a add fulltext index ft (v) with parser multilingual",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl.mysql_types import bare, binary_form, format_type, parse_type, same_kind, sized_text
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import bare, binary_form, format_type, parse_type, same_kind, sized_text
 
 # (a type with {} for its size, the largest size)
 LARGEST = [

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl.mysql_types import format_type, parse_type
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.schema.mysql_types import format_type, parse_type
 from ticdc_assets_tests.schema.ddl.statements import INT
 
 TYPES = [

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.evolution.evolve import lake_type, preserves, promotes
 from ticdc_assets.schema.model import Kind
-from ticdc_assets.schema.mysql_types import parse_type
 
 BYTES_MAX = {"TINY": 0xFF, "": 0xFFFF, "MEDIUM": 0xFF_FFFF, "LONG": 0xFFFF_FFFF}
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, lake_type, preserves, promotes
 from ticdc_assets.schema.model import Kind
-from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
 # (old, new, whether the lake's column stays, whether every value stays)

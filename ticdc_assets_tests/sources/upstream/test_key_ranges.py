@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets.schema.collations import TextOrder
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 from ticdc_assets.sources.upstream.checksums import checksum, same_value, text
 from ticdc_assets.sources.upstream.key_ranges import key_order
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.avro.table_names import topic_of
-from ticdc_assets.schema.ddl.session_names import statements_of
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.renames import rename_pairs
+from ticdc_assets.schema.history.session_names import statements_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 

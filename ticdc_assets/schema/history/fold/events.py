@@ -16,7 +16,6 @@ from itertools import groupby
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.session_names import statements_of
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import fold_loaded
 from ticdc_assets.schema.history.fold.renames import fold_renames
@@ -25,6 +24,7 @@ from ticdc_assets.schema.history.fold.state import FoldState, Known
 from ticdc_assets.schema.history.fold.statements import fold_statement
 from ticdc_assets.schema.history.official_statements import subject_of
 from ticdc_assets.schema.history.renames import old_names
+from ticdc_assets.schema.history.session_names import statements_of
 from ticdc_assets.schema.history.source_table import History
 
 __all__ = ["Known", "fold", "in_order"]

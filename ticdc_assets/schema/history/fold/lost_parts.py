@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ticdc_assets.schema.ddl.session_names import listed
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.fold.statements import add_described
 from ticdc_assets.schema.history.renames import Rename
 from ticdc_assets.schema.history.schema_compare import same_columns
+from ticdc_assets.schema.history.session_names import listed
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.session_names import candidates, listed
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import shape_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
@@ -21,6 +20,7 @@ from ticdc_assets.schema.history.renames import (
     next_rename,
     rename_pairs,
 )
+from ticdc_assets.schema.history.session_names import candidates, listed
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
 
 _REPEATED: Final = (

@@ -9,13 +9,13 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names, listed, with_schema
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
-from ticdc_assets.schema.evolution.exchange import pair_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
+from ticdc_assets.schema.history.fold.exchange import pair_of
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made, same_columns
+from ticdc_assets.schema.history.session_names import candidates, exchanged_names, listed, with_schema
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
 from ticdc_assets.schema.model import TableSchema
 

@@ -9,8 +9,8 @@ import pytest
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.pipeline.stream.decode.batches import Piece
 from ticdc_assets.pipeline.stream.decode.parts import _in_order, _sorted
+from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.schema.mysql_types import parse_type
 
 Change = tuple[str, int, int, int]
 """Operation, commit_ts, key and position of a change."""

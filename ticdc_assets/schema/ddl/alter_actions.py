@@ -6,11 +6,12 @@ from typing import Final
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.ddl.alter.partitions import PARTITION_ACTIONS, add_partitions, partition_names
-from ticdc_assets.schema.ddl.alter.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
+from ticdc_assets.schema.ddl.alter_partitions import PARTITION_ACTIONS, add_partitions, partition_names
 from ticdc_assets.schema.ddl.columns import Elements, read_column, read_element
 from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options, skip_option_value
+from ticdc_assets.schema.ddl.defaults import read_default
 from ticdc_assets.schema.ddl.indexes import at_index
+from ticdc_assets.schema.ddl.mysql_types import read_charset, read_charset_name
 from ticdc_assets.schema.ddl.statements import (
     Action,
     AddColumns,
@@ -33,9 +34,8 @@ from ticdc_assets.schema.ddl.statements import (
     SetComment,
 )
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
-from ticdc_assets.schema.evolution.defaults import read_default
+from ticdc_assets.schema.ddl.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
 from ticdc_assets.schema.model import Index
-from ticdc_assets.schema.mysql_types import read_charset, read_charset_name
 
 
 def read_alter_table(cursor: TokenCursor, default_schema: str) -> AlterTable:

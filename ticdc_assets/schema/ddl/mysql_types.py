@@ -14,7 +14,7 @@ from typing import Final
 from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT, INTEGER_BITS
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor, cursor_over
 from ticdc_assets.schema.ddl.tokens import TokenKind
-from ticdc_assets.schema.model import Kind, MySqlType
+from ticdc_assets.schema.model import Default, Kind, MySqlType
 
 _ALIASES: Final[dict[str, Kind]] = {
     **{kind.value: kind for kind in Kind},
@@ -296,3 +296,31 @@ def sized_text(of: MySqlType, charset: str | None) -> MySqlType:
     size = of.length * each
     place = sum(size > limit for limit in _SIZE_LIMITS)
     return replace(of, kind=kinds[place], length=None)
+
+
+def type_text(of: MySqlType) -> str:
+    """The type, such as DECIMAL(10,2) UNSIGNED or ENUM('a','b'); `parse_type` reads it back to an equal type."""
+    if of.elements is not None:
+        inside = ",".join(_quoted(label) for label in of.elements)
+    else:
+        inside = ",".join(str(number) for number in (of.length, of.scale) if number is not None)
+    written = f"{of.kind}({inside})" if inside else str(of.kind)
+    unsigned = " UNSIGNED" if of.unsigned else ""
+    charset = f" CHARACTER SET {of.charset}" if of.charset else ""
+    return f"{written}{unsigned}{charset}"
+
+
+def default_text(default: Default | None) -> str | None:
+    """The default as SQL; None without one."""
+    if default is None:
+        return None
+    if default.expression is not None:
+        return default.expression
+    if default.value is None:
+        return "NULL"
+    return f"X'{default.value.hex()}'" if isinstance(default.value, bytes) else _quoted(default.value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ticdc_assets.schema.ddl.mysql_types import default_text, parse_type, type_text
 from ticdc_assets.schema.model import Default, Kind, MySqlType
-from ticdc_assets.schema.mysql_types import parse_type
-from ticdc_assets.schema.type_text import default_text, type_text
 
 TYPES = [
     (MySqlType(Kind.INT), "INT"),

@@ -9,11 +9,11 @@ from typing import Final
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.ddl.session_names import candidates, exchanged_names
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.promotion import lake_type
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.schema_compare import same_columns
+from ticdc_assets.schema.history.session_names import candidates, exchanged_names
 from ticdc_assets.schema.history.source_table import SourceName
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, partition_rows

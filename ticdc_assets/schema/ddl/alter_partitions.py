@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ticdc_assets.schema.ddl.alter.without_effect import ActionReader, compact
 from ticdc_assets.schema.ddl.create import skip_option_value
 from ticdc_assets.schema.ddl.partitions import read_partitioning, read_partitions
 from ticdc_assets.schema.ddl.statements import (
@@ -18,6 +17,7 @@ from ticdc_assets.schema.ddl.statements import (
     TruncatePartitions,
 )
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
+from ticdc_assets.schema.ddl.without_effect import ActionReader, compact
 
 
 def partition_names(cursor: TokenCursor) -> tuple[str, ...]:
