@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install test test-all matrix mutants lint format bench ci
+.PHONY: help install test test-all matrix mutants lint format bench release ci
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1	\2/p' Makefile | expand -t 12
@@ -46,6 +46,10 @@ EVENTS ?= 1000000
 
 bench: install ## measure speed and memory; BENCH names a folder of recorded streams, EVENTS=100000 is short
 	$(BIN)/python -m ticdc_assets_tests.bench $(BENCH) --events $(EVENTS)
+
+release: install ## build the release of the commit into dist/, twice with equal hashes, and install it
+	$(BIN)/pip install -q -e '.[release]'
+	.ci/release dist
 
 ci: ## run all checks that a change must pass
 	.ci/run
