@@ -288,12 +288,6 @@ def next_position(file_ordinal: int) -> int:
     return file_ordinal << _FILE_SHIFT
 
 
-def at_line(seq: Ints, line: int) -> Ints:
-    """The same seqs with their line replaced by `line`."""
-    lines = np.int64(((1 << _LINE_BITS) - 1) << _HALF_BITS)
-    return seq & ~lines | np.int64(line << _HALF_BITS)
-
-
-def lines_on(seq: Ints, lines: int) -> Ints:
-    """The same seqs, so many lines further on in their file."""
-    return seq + np.int64(lines << _HALF_BITS)
+def line_of(seq: int) -> int:
+    """The line of a seq."""
+    return seq >> _HALF_BITS & (1 << _LINE_BITS) - 1

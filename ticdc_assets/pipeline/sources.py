@@ -25,8 +25,7 @@ class SourceKind:
 
     changes: the class that implements `ChangeSource`, constructed with (lake, until).
     state: a function from the lake to a `SourceState`, for sensors.
-    replay: the class that decodes quarantined records again. It is constructed with a `ReplayContext` and a folder for
-        temporary files, and has `decode(inputs: Sequence[ReplayInput]) -> list[Decoded]`.
+    replay: the class that implements `Replay`, constructed with a `ReplayContext` and a folder for temporary files.
     reads_files: whether its records are in files that an index names.
     is_landed: whether a run copies its messages into the lake before it scans them.
     """

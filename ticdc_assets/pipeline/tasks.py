@@ -54,7 +54,7 @@ class TaskFile:
     `listed_columns` are the columns in the folder's schema file, where the folder begins after the statement that stops
     its table. The rows of such a file are left, except rows from before the statement: TiCDC may write those there
     after a restart. `is_seen` is true if an earlier run has read the file: its tables then have all of its rows up to
-    their `low`.
+    their `low`. `first_line` is the number of its first record, if it is a piece of another file.
     """
 
     path: str
@@ -66,6 +66,7 @@ class TaskFile:
     ordinal: int
     listed_columns: tuple[str, ...] = ()
     is_seen: bool = False
+    first_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.changes.typed import TypedChanges, at_line, next_position, seq_of
+from ticdc_assets.changes.typed import TypedChanges, line_of, next_position, seq_of
 from ticdc_assets.tso import INT64_MAX
 
 FILES_MAX, LINES_MAX = 1 << 30, 1 << 31
@@ -64,13 +63,9 @@ def test_a_table_of_more_files_than_can_be_numbered_is_refused():
 
 
 @settings(deadline=None)
-@given(CHANGES, LINE, st.booleans())
-def test_a_change_takes_another_line_and_keeps_its_file_its_half_and_its_side(
-    changes: list[tuple[int, int, int]], line: int, is_delete: bool
-):
-    seqs = np.array([committed(*change, is_delete) for change in changes])
-
-    assert at_line(seqs, line).tolist() == [committed(file, line, half, is_delete) for file, _, half in changes]
+@given(FILE, LINE, st.sampled_from([0, 1]), st.booleans())
+def test_a_position_tells_its_line(file: int, line: int, half: int, is_delete: bool):
+    assert line_of(committed(file, line, half, is_delete)) == line_of(arrived(file, line, half)) == line
 
 
 def test_a_delete_keeps_its_place_of_arrival():

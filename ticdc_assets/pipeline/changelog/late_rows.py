@@ -1,7 +1,8 @@
 """Separates late rows from repeats. Both have a commit_ts at or below their table's watermark.
 
 A change is a repeat only where the changelog has it. Only identities are read from the changelog: key, commit_ts and
-operation, or whole counted rows for a table without a key. Only the commit_ts range of the changes is read.
+operation, or whole counted rows for a table without a key. Only the commit_ts range of the changes is read. Where the
+position of a change is known, as that of a record in quarantine, it identifies rows that have no key or no commit_ts.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class LateTask:
 
     `keys` gives the key columns by version, under their names in the changelog, () without a key. Without a key, equal
     rows are counted where `deliveries_are_known`. Else all equal rows are repeats: two copies that come again after two
-    restarts would count as one repeat and one late row.
+    restarts would count as one repeat and one late row. `by_position`: rows without a key or a commit_ts are repeats
+    only of a row at the same position.
     """
 
     parts: tuple[ChangelogPart, ...]
@@ -49,6 +51,7 @@ class LateTask:
     changelog: TableMetadata = field(repr=False)
     deliveries_are_known: bool
     io_properties: dict[str, str] = field(default_factory=dict)
+    by_position: bool = False
 
 
 def dealt_parts(
@@ -76,8 +79,16 @@ def late_parts(task: LateTask) -> RepeatReport:
     removed: dict[str, Ints] = {}
     for version_ts in sorted({part.version_ts for part in task.parts}):
         parts = [part for part in task.parts if part.version_ts == version_ts]
-        removed |= _known(io, changelog, parts, task.keys.get(version_ts, ()), task.deliveries_are_known)
+        key = task.keys.get(version_ts, ())
+        at_place = task.by_position and (not key or parts[0].commit_ts is None)
+        removed |= _known(io, changelog, parts, key, at_place, task.deliveries_are_known)
     return without_rows(io, task.parts, removed)
+
+
+def has_all(changelog: Table, part: ChangelogPart, by_arrival: bool) -> bool:
+    """Whether the changelog has all changes of a part, which is a local file, with the same values."""
+    known = _known(load_file_io({}, location=part.uri), changelog, [part], (), by_arrival, False)
+    return len(known.get(part.uri, ())) == part.rows
 
 
 def are_known(metadata_uri: str, io_properties: Mapping[str, str], rows: pa.Table) -> Bools:
@@ -85,22 +96,31 @@ def are_known(metadata_uri: str, io_properties: Mapping[str, str], rows: pa.Tabl
     do not distinguish them."""
     changelog = StaticTable.from_metadata(metadata_uri, dict(io_properties))
     bounds = pc.min_max(rows.column(layout.COMMIT_TS)).as_py()
-    there = _there(changelog, [(bounds["min"], bounds["max"])], rows.schema)
+    there = _there(changelog, layout.COMMIT_TS, [(bounds["min"], bounds["max"])], rows.schema)
     both = pa.concat_tables([there, rows])
     columns = [pc.equal(both.column(layout.OP), "D"), *both.drop_columns([layout.OP]).columns]
     return ~first_of_each(columns)[len(there) :]
 
 
 def _known(
-    io: FileIO, changelog: Table, parts: Sequence[ChangelogPart], key: tuple[str, ...], deliveries_are_known: bool
+    io: FileIO,
+    changelog: Table,
+    parts: Sequence[ChangelogPart],
+    key: tuple[str, ...],
+    at_place: bool,
+    deliveries_are_known: bool,
 ) -> dict[str, Ints]:
     """The numbers of the rows that the changelog has, by the URI of their part."""
-    offered = [_identities(io, part, key) for part in parts]
+    offered = [_identities(io, part, key, at_place) for part in parts]
     rows = pa.concat_tables(offered)
-    there = _there(changelog, _ranges(parts), rows.schema)
+    if parts[0].commit_ts is None:
+        places = pc.min_max(rows.column(layout.SEQ)).as_py()
+        there = _there(changelog, layout.SEQ, [(places["min"], places["max"])], rows.schema)
+    else:
+        there = _there(changelog, layout.COMMIT_TS, _ranges(parts), rows.schema)
     columns = _flat(pa.concat_tables([there, rows]))
     at = len(there)
-    known = ~first_of_each(columns)[at:] if key else _equal_ones(columns, at, deliveries_are_known)
+    known = ~first_of_each(columns)[at:] if key or at_place else _equal_ones(columns, at, deliveries_are_known)
     ends = np.cumsum([len(table) for table in offered])[:-1]
     by_part = zip(parts, np.split(known, ends), strict=True)
     return {part.uri: np.flatnonzero(which) for part, which in by_part if which.any()}
@@ -118,11 +138,13 @@ def _equal_ones(columns: Sequence[pa.ChunkedArray], there: int, deliveries_are_k
     return np.isin(found[there:], found[:there])
 
 
-def _identities(io: FileIO, part: ChangelogPart, key: tuple[str, ...]) -> pa.Table:
+def _identities(io: FileIO, part: ChangelogPart, key: tuple[str, ...], at_place: bool) -> pa.Table:
     with io.new_input(part.uri).open() as stream:
         if key:
-            return pq.read_table(stream, columns=[layout.COMMIT_TS, layout.OP, *key])
-        return pq.read_table(stream).drop_columns([layout.SEQ, layout.COMMIT_TIME, layout.TABLE_VERSION])
+            place = [layout.SEQ] if at_place else []
+            return pq.read_table(stream, columns=[layout.COMMIT_TS, layout.OP, *place, *key])
+        dropped = [layout.COMMIT_TIME, layout.TABLE_VERSION, *([] if at_place else [layout.SEQ])]
+        return pq.read_table(stream).drop_columns(dropped)
 
 
 def _flat(table: pa.Table) -> list[pa.ChunkedArray]:
@@ -134,15 +156,15 @@ def _is_struct(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_struct(column.type))
 
 
-def _there(changelog: Table, ranges: Sequence[CommitTsRange], schema: pa.Schema) -> pa.Table:
-    """The changelog's rows of these ranges, with the columns of `schema`."""
-    where: BooleanExpression = reduce(Or, (_between(*bounds) for bounds in ranges))
+def _there(changelog: Table, column: str, ranges: Sequence[CommitTsRange], schema: pa.Schema) -> pa.Table:
+    """The changelog's rows of these ranges of a system column, with the columns of `schema`."""
+    where: BooleanExpression = reduce(Or, (_between(column, *bounds) for bounds in ranges))
     found = changelog.scan(row_filter=where, selected_fields=tuple(_paths(schema))).to_arrow()
     return found.select(schema.names).cast(schema)
 
 
-def _between(low: int, high: int) -> BooleanExpression:
-    return And(GreaterThanOrEqual(layout.COMMIT_TS, low), LessThanOrEqual(layout.COMMIT_TS, high))
+def _between(column: str, low: int, high: int) -> BooleanExpression:
+    return And(GreaterThanOrEqual(column, low), LessThanOrEqual(column, high))
 
 
 def _paths(schema: pa.Schema) -> list[str]:

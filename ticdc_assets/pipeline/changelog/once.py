@@ -28,7 +28,7 @@ Parts = Mapping[str, Sequence[ChangelogPart]]
 class Once:
     """What the comparison needs: the changelogs by source table, and the key columns by version of a source table.
 
-    deliveries_are_known: whether the source separates the deliveries of equal rows (see `LateTask`).
+    deliveries_are_known, by_position: what identifies equal rows (see `LateTask`).
     """
 
     tables: Mapping[str, Table]
@@ -36,6 +36,7 @@ class Once:
     workers: Workers
     deliveries_are_known: bool
     io_properties: dict[str, str]
+    by_position: bool = False
 
     def of(self, parts: Parts) -> tuple[dict[str, RepeatReport], dict[str, TicdcAssetsError]]:
         """Remove what is there twice, and delete the files that others replace.
@@ -80,7 +81,7 @@ class Once:
     def _late_tasks(self, source_table_id: str, late: Sequence[ChangelogPart]) -> list[LateTask]:
         keys, metadata = self.keys_of(source_table_id), self.tables[source_table_id].metadata
         return [
-            LateTask(some, keys, metadata, self.deliveries_are_known, self.io_properties)
+            LateTask(some, keys, metadata, self.deliveries_are_known, self.io_properties, self.by_position)
             for some in dealt_parts(late, keys)
         ]
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.changes import layout
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import NoteCode
@@ -49,7 +50,7 @@ class Publication:
     """The changelogs of one run, and what their commits need. Maps are by source table.
 
     consumed: the files that a changelog has after its commit, where progress is by file.
-    deliveries_are_known: whether the source separates the deliveries of equal rows (see `LateTask`).
+    deliveries_are_known, by_position: what identifies equal rows of the source (see `LateTask`).
     again: the source tables that were read from their beginning; they then have all rows of the history.
     """
 
@@ -62,6 +63,7 @@ class Publication:
     consumed: Mapping[str, Files]
     deliveries_are_known: bool
     again: Set[str] = frozenset()
+    by_position: bool = False
 
     def publish(
         self, reports: Iterable[TaskReport], held: Mapping[str, Hold], on_progress: OnProgress = no_progress
@@ -100,7 +102,9 @@ class Publication:
 
     def _once(self) -> Once:
         io_properties = dict(self.lake.io_properties)
-        return Once(self.tables, self._key_names, self.workers, self.deliveries_are_known, io_properties)
+        return Once(
+            self.tables, self._key_names, self.workers, self.deliveries_are_known, io_properties, self.by_position
+        )
 
     def _key_names(self, source_table_id: str) -> dict[int, tuple[str, ...]]:
         return key_names(self.commit_ranges[source_table_id], self.tables[source_table_id])
@@ -166,7 +170,15 @@ def _late(parts: Iterable[ChangelogPart]) -> list[ChangelogPart]:
 
 
 def _replayed(run_id: str, late: Sequence[ChangelogPart]) -> Replayed:
-    return Replayed(run_id, min(part.first_ts for part in late), min(part.version_ts for part in late))
+    return Replayed(run_id, min(map(_first, late)), min(part.version_ts for part in late))
+
+
+def _first(part: ChangelogPart) -> int:
+    """The smallest commit_ts, or position where rows have none."""
+    if part.commit_ts is not None:
+        return part.first_ts
+    seq = part.footer.schema.names.index(layout.SEQ)
+    return min(int(part.footer.row_group(n).column(seq).statistics.min) for n in range(part.footer.num_row_groups))
 
 
 def caught_up(commit_ranges: Mapping[str, CommitRange], tables: Mapping[str, Table]) -> dict[str, CommitRange]:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from ticdc_assets.pipeline.changed_settings import settings_hold
-from ticdc_assets.pipeline.changelog.tables import ensure_changelogs, target_of
+from ticdc_assets.pipeline.changelog.tables import changelogs_to_write, target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
-from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.pipeline.tasks import ChangelogPart, Target
+    from ticdc_assets.pipeline.tasks import Target, TaskReport
+    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.tables.control.records import QuarantinedRecord, WatermarkRecord
+
+Targets = Mapping[str, "Target"]
+Piece = TypeVar("Piece")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +33,34 @@ class ReplayInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Changes of one source table and version, as a data file of its changelog holds them."""
-
-    source_table_id: str
-    version_ts: int
-    table: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The result for records that belong together: their changes, or why there are none."""
+class Judged(Generic[Piece]):
+    """Records that belong together: the source tables of their changes and what to read again for these, or why they
+    have none."""
 
     records: tuple[QuarantinedRecord, ...]
-    rows: tuple[Rows, ...] = ()
+    source_tables: frozenset[str] = frozenset()
+    pieces: tuple[Piece, ...] = ()
     problem: str = ""
+
+
+class Replay(Protocol, Generic[Piece]):
+    """Decodes quarantined records of a source with the tasks of its runs."""
+
+    def new_schemas(self, inputs: Sequence[ReplayInput]) -> list[DdlEvent]:
+        """The schemas of tables that only these records show."""
+
+    def judged(self, inputs: Sequence[ReplayInput]) -> list[Judged[Piece]]:
+        """Which records can be decoded now. Writes nothing to the lake."""
+
+    def decode(self, pieces: Sequence[Piece], targets: Targets | None = None) -> TaskReport:
+        """Decode what was judged sound, all of it in one task, as late input; to a temporary folder where `targets` is
+        None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What the decoders of quarantined records need. `commit_ranges` and `tables` have every source table with a
-    changelog; the `high` of each range is the watermark of the changelog."""
+    """What the decoders of quarantined records need. `commit_ranges` and `tables` have every source table that takes
+    changes; `low` and `high` of its range are the watermark of its changelog."""
 
     lake: Lake
     run_id: str
@@ -64,15 +69,14 @@ class ReplayContext:
     commit_ranges: dict[str, CommitRange]
     tables: dict[str, Table]
 
-    def targets(self, folder: Path) -> dict[str, Target]:
-        """Where a decoder writes the changes of each source table: all below `folder`, whatever their commit_ts."""
-        found = {}
-        for number, (source_table_id, table) in enumerate(self.tables.items()):
-            target = target_of(self.commit_ranges[source_table_id], table, -1)
-            found[source_table_id] = _in_folder(target, folder / str(number))
-        return found
+    def targets(self, folder: Path | None = None) -> dict[str, Target]:
+        """Where changes are written, by source table: beside the changelogs, or to `folder`. All of them are late; by
+        arrival a worker takes them as new ones."""
+        lows = {i: -1 if self.lake.by_arrival else self.commit_ranges[i].low for i in self.tables}
+        found = {i: target_of(self.commit_ranges[i], table, lows[i]) for i, table in self.tables.items()}
+        return found if folder is None else {i: replace(target, data_uri=str(folder)) for i, target in found.items()}
 
-    def not_insertable(self, record: QuarantinedRecord, rows: Iterable[Rows]) -> str:
+    def not_insertable(self, record: QuarantinedRecord, source_tables: Collection[str]) -> str:
         """Why changes that are ordered by arrival cannot be inserted yet; "" where they can.
 
         Position is the only progress of such a table: all earlier records must be in it first.
@@ -81,7 +85,7 @@ class ReplayContext:
             return ""
         states = {table.source_table: table.state for table in self.record.tables}
         moving = (str(TableState.LIVE), str(TableState.DROPPED))
-        if self.record.recorded_at > record.recorded_at and all(states.get(r.source_table_id) in moving for r in rows):
+        if self.record.recorded_at > record.recorded_at and all(states.get(i) in moving for i in source_tables):
             return ""
         return (
             f"{record.path}, record {record.line}: expected a table that has all earlier records, found one that is "
@@ -99,31 +103,14 @@ def replay_context_of(lake: Lake, run_id: str, before: History | None = None) ->
     record = lake.control.newest()
     if record is None:
         return None
-    history = lake.history()
-    taken = lake.rename_changelogs(history, record)
-    recorded = lake.recorded(record)
-    wanted = {
-        source_table.id: CommitRange(source_table, -1, recorded[source_table.id].watermark)
-        for source_table in history.source_tables
-        if source_table.id in recorded
-        and recorded[source_table.id].changelog is not None
-        and source_table.id not in taken
-    }
+    history, recorded = lake.history(), lake.recorded(record)
+    lows = {i: table.watermark for i, table in recorded.items() if table.changelog is not None}
     known = {source_table.id for source_table in (before or history).source_tables}
-    new = (n for n in history.source_tables if n.id not in known | taken.keys() and lake.asks_for(n))
-    wanted |= {source_table.id: CommitRange(source_table, -1, record.tso) for source_table in new}
-    tables, _ = ensure_changelogs(lake, history, wanted, record)
-    tables = {i: table for i, table in tables.items() if settings_hold(lake, wanted[i].source_table, table) is None}
-    commit_ranges = {
-        i: CommitRange(wanted[i].source_table, -1, max(wanted[i].high, progress_of(table).watermark))
-        for i, table in tables.items()
-    }
-    return ReplayContext(lake, run_id, record, history, commit_ranges, tables)
-
-
-def written_rows(parts: Iterable[ChangelogPart]) -> tuple[Rows, ...]:
-    """The changes that a decoder wrote, read back."""
-    return tuple(Rows(p.source_table_id, p.version_ts, pq.read_table(p.uri)) for p in parts if p.rows)
+    lows |= {n.id: record.tso for n in history.source_tables if n.id not in known and lake.asks_for(n)}
+    wanted = {n.id: CommitRange(n, lows[n.id], lows[n.id]) for n in history.source_tables if n.id in lows}
+    commit_ranges, tables = changelogs_to_write(lake, history, wanted, record)
+    tables = {i: table for i, table in tables.items() if commit_ranges[i].hold is None}
+    return ReplayContext(lake, run_id, record, history, {i: commit_ranges[i] for i in tables}, tables)
 
 
 def above(record: QuarantinedRecord) -> str:
@@ -140,8 +127,3 @@ def no_table_for(record: QuarantinedRecord) -> str:
         f"{record.path}, record {record.line}: expected a table of this changefeed with a changelog, found none. "
         "Check `tables` in the config, and what `ticdc-assets tables` lists."
     )
-
-
-def _in_folder(target: Target, folder: Path) -> Target:
-    folder.mkdir(parents=True, exist_ok=True)
-    return type(target)(target.source_table_id, target.low, target.high, str(folder), target.schemas)

@@ -1,4 +1,4 @@
-"""Decodes quarantined messages again, each alone, in the way a part of the stream is decoded.
+"""Decodes quarantined messages again, in the way a part of the stream is decoded.
 
 A message keeps its position: its key, and its ordinal where order is by arrival, are those of the capture.
 """
@@ -6,14 +6,16 @@ A message keeps its position: its key, and its ordinal where order is by arrival
 from __future__ import annotations
 
 import json
+import uuid
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, above, no_table_for, written_rows
+from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above, no_table_for
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
 from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
@@ -41,21 +43,28 @@ Found = tuple[int, Message]
 
 
 class MessageReplay:
-    """Decodes messages into a temporary folder."""
+    """Decodes messages from a capture of their own in a temporary folder."""
 
     def __init__(self, replay_context: ReplayContext, folder: Path) -> None:
         self._lake = replay_context.lake
         self._context = StreamContext(replay_context.lake)
         self._replay_context = replay_context
         self._folder = folder
+        self._scratch = replay_context.targets(folder)
+        self._pending: StreamPending | None = None
 
-    def decode(self, inputs: Sequence[ReplayInput]) -> list[Decoded]:
+    def judged(self, inputs: Sequence[ReplayInput]) -> list[Judged[Found]]:
         """The result for every message."""
-        wanted = {one.record.position: one for one in inputs}
-        found = self._found(wanted)
-        pending = self._pending(found)
-        decoded = [self._decode(pending, one.record, found.get(one.record.position)) for one in inputs]
-        return decoded + list(self._freed(pending, decoded))
+        found = self._found({one.record.position: one for one in inputs})
+        self._pending = self._pending_of(found)
+        judged = [self._judge(one.record, found.get(one.record.position)) for one in inputs]
+        touched = {i for one in judged for i in one.source_tables}
+        freed = tuple(self._freed(self._pending)) if touched else ()
+        return [*judged, Judged((), pieces=freed)] if freed else judged
+
+    def decode(self, pieces: Sequence[Found], targets: Targets | None = None) -> TaskReport:
+        """Decode the messages in the order of the stream."""
+        return decode_messages(self._task(sorted(pieces, key=itemgetter(0)), targets))
 
     # -- the messages and what is around them -------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class MessageReplay:
                 found[position] = (0, Message(topic, int(partition), one.record.line, None, one.data, 0))
         return found
 
-    def _pending(self, found: Mapping[RecordPosition, Found]) -> StreamPending:
+    def _pending_of(self, found: Mapping[RecordPosition, Found]) -> StreamPending:
         """The scan of the whole stream, with the corrected messages in their positions."""
         replay_context, scan = self._replay_context, StreamScan()
         if self._context.protocol == "avro":
@@ -113,48 +122,52 @@ class MessageReplay:
 
     # -- one message --------------------------------------------------------------------------------------------------
 
-    def _decode(self, pending: StreamPending, record: QuarantinedRecord, found: Found | None) -> Decoded:
+    def _judge(self, record: QuarantinedRecord, found: Found | None) -> Judged[Found]:
         if self._lake.by_arrival and not self._context.is_appended_to:
-            return Decoded((record,), problem=_unplaced(record))
+            return Judged((record,), problem=_unplaced(record))
         if found is None:
-            return Decoded((record,), problem=_gone(record))
-        ordinal, message = found
+            return Judged((record,), problem=_gone(record))
+        message = found[1]
         try:
             decode, options = REGISTRY[self._context.protocol].decode, self._context.options
             events = list(decode(message.key, message.value, message.where, options))
             rows = [event for event in events if isinstance(event, RowEvent)]
             problem = self._strange(message, events) or self._undated(message, rows)
             if problem or not rows:
-                return Decoded((record,), problem=problem)
-            report = decode_messages(self._message_task(pending, ordinal, message))
+                return Judged((record,), problem=problem)
+            report = self.decode([found])
         except TicdcAssetsError as error:
-            return Decoded((record,), problem=str(error))
-        changes = written_rows(report.parts)
-        problem = _problem(report, record) or self._replay_context.not_insertable(record, changes)
-        if not problem and not changes and any(self._is_asked_for(pending, message, row) for row in rows):
+            return Judged((record,), problem=str(error))
+        source_tables = frozenset(part.source_table_id for part in report.parts)
+        problem = _problem(report, record) or self._replay_context.not_insertable(record, source_tables)
+        if not problem and not source_tables and any(self._is_asked_for(message, row) for row in rows):
             problem = no_table_for(record)
-        return Decoded((record,), problem=problem) if problem else Decoded((record,), changes)
+        return Judged((record,), problem=problem) if problem else Judged((record,), source_tables, (found,))
 
-    def _message_task(self, pending: StreamPending, ordinal: int, message: Message) -> MessageTask:
-        capture = self._folder / f"{ordinal}.jsonl"
-        line = {
-            "topic": message.topic, "partition": message.partition, "offset": message.offset,
-            "key": _encoded(message.key), "value": _encoded(message.value), "ts_ms": message.ts_ms,
-        }  # fmt: skip
-        capture.write_text(json.dumps(line) + "\n")
-        targets = self._replay_context.targets(self._folder / str(ordinal))
-        part = (Mark(ordinal, MessagePosition()), ordinal + 1)
-        [task] = tasks_of(self._context, pending, [part], targets, log=CaptureLog(capture))
-        return replace(task, number=ordinal, decoding=replace(task.decoding, quarantine=True), io_properties={})
+    def _task(self, in_order: Sequence[Found], targets: Targets | None) -> MessageTask:
+        """One task for these messages. A message that was scanned, with other bytes, is not the one that is read."""
+        assert self._pending is not None
+        capture = self._folder / f"{uuid.uuid4().hex}.jsonl"
+        capture.write_text("".join(_line(message) for _, message in in_order))
+        ordinals = tuple(ordinal for ordinal, _ in in_order)
+        part = (Mark(ordinals[0], MessagePosition()), ordinals[-1] + 1)
+        chosen = dict(self._scratch if targets is None else targets)
+        [task] = tasks_of(self._context, self._pending, [part], chosen, log=CaptureLog(capture))
+        return replace(
+            task,
+            stretch=replace(task.stretch, ordinals=ordinals, witnesses={}),
+            decoding=replace(task.decoding, quarantine=True),
+            io_properties={} if targets is None else task.io_properties,
+        )
 
-    def _is_asked_for(self, pending: StreamPending, message: Message, row: RowEvent) -> bool:
-        true = pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
+    def _is_asked_for(self, message: Message, row: RowEvent) -> bool:
+        assert self._pending is not None
+        true = self._pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
         return self._lake.follows(*true)
 
-    def _freed(self, pending: StreamPending, decoded: Sequence[Decoded]) -> Iterator[Decoded]:
-        """Changes that only looked like repeats because the rows between them were missing."""
-        touched = {rows.source_table_id for one in decoded if not one.problem for rows in one.rows}
-        if pending.scan.avro is None or not touched:
+    def _freed(self, pending: StreamPending) -> Iterator[Found]:
+        """Messages whose changes only looked like repeats because the rows between them were missing."""
+        if pending.scan.avro is None:
             return
         form = self._context.form(None, ddl_log(self._lake.config, self._lake.changefeed))
         passed = PassedMessages(self._context.log.first_ordinal)
@@ -163,8 +176,7 @@ class MessageReplay:
         consumed = StreamCursor.from_json(self._replay_context.record.cursor).offsets
         for ordinal, message in numbered_messages(self._context.log) if freed else ():
             if ordinal in freed and message.offset < consumed.get((message.topic, message.partition), 0):
-                rows = written_rows(decode_messages(self._message_task(pending, ordinal, message)).parts)
-                yield Decoded((), tuple(r for r in rows if r.source_table_id in touched))
+                yield ordinal, message
 
     # -- what cannot come late ----------------------------------------------------------------------------------------
 
@@ -214,6 +226,15 @@ def _corrected(message: Message, one: ReplayInput) -> Message:
         return message
     key, value = (message.key, one.data) if message.value is not None else (one.data, None)
     return Message(message.topic, message.partition, message.offset, key, value, message.ts_ms)
+
+
+def _line(message: Message) -> str:
+    """The message as a line of a capture."""
+    line = {
+        "topic": message.topic, "partition": message.partition, "offset": message.offset,
+        "key": _encoded(message.key), "value": _encoded(message.value), "ts_ms": message.ts_ms,
+    }  # fmt: skip
+    return json.dumps(line) + "\n"
 
 
 def _encoded(data: bytes | None) -> str | None:

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.notes import NoteCode
+from ticdc_assets.pipeline.changelog.late_rows import has_all
+from ticdc_assets.pipeline.changelog.publish import Publication, Published
+from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.quarantine import DISCARDED, with_quarantine
 from ticdc_assets.pipeline.record import table_record
-from ticdc_assets.pipeline.replay.changelog import append_replayed, lacks
-from ticdc_assets.pipeline.replay.context import Decoded, ReplayContext, ReplayInput, Rows, replay_context_of
+from ticdc_assets.pipeline.replay.context import Judged, Replay, ReplayContext, ReplayInput, replay_context_of
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.sources import replay_of
+from ticdc_assets.pipeline.tasks import FileState
+from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
 from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tables.progress import progress_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
@@ -131,52 +137,81 @@ def _input(record: QuarantinedRecord, request: ReplayRequest) -> ReplayInput:
 
 def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayInput], report: ReplayReport) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        decoder = replay_of(lake)(replay_context, Path(folder))
-        new_schemas = decoder.new_schemas(inputs)
+        replay: Replay[Any] = replay_of(lake)(replay_context, Path(folder))
+        new_schemas = replay.new_schemas(inputs)
         if new_schemas:
             lake.control.keep_ddl_events(new_schemas)
             replay_context = replay_context_of(lake, report.run_id, before=replay_context.history) or replay_context
-            decoder = replay_of(lake)(replay_context, Path(folder))
-        decoded = decoder.decode(inputs)
-    _require_same_changes(lake, replay_context, decoded)
-    by_source_table = _by_source_table(decoded)
-    for source_table_id, rows in sorted(by_source_table.items()):
-        report.added[source_table_id] = append_replayed(replay_context, source_table_id, rows)
-    _record(lake, replay_context, by_source_table)
-    sound = [record for one in decoded if not one.problem for record in one.records]
-    still_open = [record.position for record in sound if record.resolution is None]
+            replay = replay_of(lake)(replay_context, Path(folder))
+        judged = replay.judged(inputs)
+        for one in judged:
+            _require_same_changes(replay_context, replay, one)
+        published, held = _published(replay_context, replay, [one for one in judged if not _replayed_before(one)])
+    report.added = {i: sum(changelog.rows_by_op.values()) for i, changelog in published.items()}
+    _record(lake, replay_context, published)
+    for one in judged:
+        problem = one.problem or next((held[i].reason for i in sorted(one.source_tables & held.keys())), "")
+        resolution = Resolution.STILL_BAD if problem else Resolution.REPLAYED
+        report.outcomes += [ReplayOutcome(record, resolution, problem) for record in one.records]
+    replayed = [outcome.record for outcome in report.outcomes if outcome.resolution is Resolution.REPLAYED]
+    still_open = [record.position for record in replayed if record.resolution is None]
     lake.control.resolve(dict.fromkeys(still_open, str(Resolution.REPLAYED)), report.run_id)
-    report.outcomes += [
-        ReplayOutcome(record, Resolution.STILL_BAD if one.problem else Resolution.REPLAYED, one.problem)
-        for one in decoded
-        for record in one.records
-    ]
 
 
-def _require_same_changes(lake: Lake, replay_context: ReplayContext, decoded: Sequence[Decoded]) -> None:
+def _published(
+    replay_context: ReplayContext, replay: Replay[Any], judged: Sequence[Judged[Any]]
+) -> tuple[dict[str, Published], dict[str, Hold]]:
+    """Decode the sound records in one task and publish their changes as late ones: what each changelog gained, or its
+    hold."""
+    pieces = [piece for one in judged for piece in one.pieces]
+    touched = {i for one in judged for i in one.source_tables}
+    if not touched:
+        return {}, {}
+    targets = {i: target for i, target in replay_context.targets().items() if i in touched}
+    done = replay.decode(pieces, targets)
+    late = replace(done, parts=tuple(replace(part, late=True) for part in done.parts))
+    publication = Publication(
+        lake=replay_context.lake,
+        run_id=replay_context.run_id,
+        history=replay_context.history,
+        commit_ranges=replay_context.commit_ranges,
+        tables=replay_context.tables,
+        workers=LocalWorkers(),
+        consumed={i: progress_of(table).files for i, table in replay_context.tables.items()},
+        deliveries_are_known=False,
+        by_position=True,
+    )
+    held = {
+        source_table.id: Hold(TableState(file.state), NoteCode.INPUT, file.problem)
+        for file in done.files
+        if file.state is not FileState.READ
+        for source_table in replay_context.history.ever_called(*file.name)
+    }
+    published, broken = publication.publish([late], held)
+    return published, held | broken
+
+
+def _replayed_before(one: Judged[Any]) -> QuarantinedRecord | None:
+    return next((record for record in one.records if record.resolution is not None), None)
+
+
+def _require_same_changes(replay_context: ReplayContext, replay: Replay[Any], one: Judged[Any]) -> None:
     """Raise NotYetError where the bytes of a record that was replayed before are not those of its changes."""
-    for one in decoded:
-        before = next((record for record in one.records if record.resolution is not None), None)
-        if before is None:
-            continue
-        rows = _by_source_table([one])
-        if not rows or any(lacks(replay_context, i, found) for i, found in rows.items()):
-            raise _not_open(lake, before.position, before)
+    before = _replayed_before(one)
+    if before is None:
+        return
+    lake, tables = replay_context.lake, replay_context.tables
+    parts = replay.decode(one.pieces).parts if not one.problem else ()
+    if not parts or not all(has_all(tables[part.source_table_id].refresh(), part, lake.by_arrival) for part in parts):
+        raise _not_open(lake, before.position, before)
 
 
-def _by_source_table(decoded: Sequence[Decoded]) -> dict[str, list[Rows]]:
-    found: dict[str, list[Rows]] = {}
-    for rows in (rows for one in decoded if not one.problem for rows in one.rows):
-        found.setdefault(rows.source_table_id, []).append(rows)
-    return found
-
-
-def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str]) -> None:
+def _record(lake: Lake, replay_context: ReplayContext, published: Mapping[str, Published]) -> None:
     """Record the changelogs' new snapshots. `complete` is set again when the mirrors have followed."""
     newest = lake.control.newest()
     if newest is None:
         return
-    snapshots = {i: table.current_snapshot() for i, table in replay_context.tables.items() if i in touched}
+    snapshots = {i: changelog.table.current_snapshot() for i, changelog in published.items()}
     tables = tuple(
         replace(table, changelog_snapshot_id=snapshot.snapshot_id)
         if (snapshot := snapshots.get(table.source_table)) is not None
@@ -184,9 +219,9 @@ def _record(lake: Lake, replay_context: ReplayContext, touched: Collection[str])
         for table in newest.tables
     )
     recorded, places = {table.source_table for table in tables}, lake.table_locations(replay_context.history)
-    new = (i for i in sorted(touched) if i not in recorded)
+    new = (i for i in sorted(published) if i not in recorded)
     tables += tuple(
-        table_record(replay_context.commit_ranges[i], None, None, places[i], replay_context.tables[i], ()) for i in new
+        table_record(replay_context.commit_ranges[i], None, None, places[i], published[i].table, ()) for i in new
     )
     if tables != newest.tables:
         of_replay = replace(newest, recorded_at=now(), run_id=replay_context.run_id, tables=tables)

@@ -1,4 +1,4 @@
-"""Decodes quarantined records of storage files again, each as its own file, in the way files are decoded.
+"""Decodes quarantined records of storage files again, each as a file of its own.
 
 An update with old values is two records of a CSV file. Where one of them could not be decoded, the other was
 quarantined too, as half of an update. So records that fail alone are tried with their neighbour.
@@ -12,66 +12,72 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from ticdc_assets.changes import layout
-from ticdc_assets.changes.typed import at_line, lines_on
+from ticdc_assets.changes.typed import line_of
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import (
-    Decoded,
-    ReplayContext,
-    ReplayInput,
-    Rows,
-    above,
-    no_table_for,
-    written_rows,
-)
+from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above, no_table_for
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
-from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, Target, TaskFile
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
+from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, TaskFile, TaskReport
+from ticdc_assets.schema.history.source_table import fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.tables.control.records import QuarantinedRecord
 
-_FILE: Final = "record"
-
 
 class StorageReplay:
-    """Decodes records into a temporary folder."""
+    """Decodes records that it writes to a temporary folder, a file each."""
 
     def __init__(self, replay_context: ReplayContext, folder: Path) -> None:
         self._replay_context = replay_context
         self._folder = folder
         self._timelines = replay_context.history.timelines()
-        self._number = 0
+        self._scratch = replay_context.targets(folder)
+        self._files = 0
 
     def new_schemas(self, inputs: Sequence[ReplayInput]) -> list[DdlEvent]:
         """None: schema files give all columns."""
         return []
 
-    def decode(self, inputs: Sequence[ReplayInput]) -> list[Decoded]:
-        """The result for every record, alone or with its neighbour."""
+    def judged(self, inputs: Sequence[ReplayInput]) -> list[Judged[TaskFile]]:
+        """The result for every record, alone or with its neighbours."""
         stretches = _stretches(sorted(inputs, key=lambda one: one.record.position))
-        return [decoded for stretch in stretches for decoded in self._stretch(stretch)]
+        return [one for stretch in stretches for one in self._stretch(stretch)]
 
-    def _stretch(self, in_order: Sequence[ReplayInput]) -> list[Decoded]:
+    def decode(self, pieces: Sequence[TaskFile], targets: Targets | None = None) -> TaskReport:
+        """Decode the files, those of a table in their order."""
+        in_order = sorted(pieces, key=lambda file: (file.name, file.ordinal, file.first_line))
+        return decode(
+            DecodeTask(
+                run_id=self._replay_context.run_id,
+                number=self._files,
+                root_uri=str(self._folder),
+                decoding=decoding_of(self._replay_context.lake, quarantine=True),
+                files=tuple(in_order),
+                timelines={file.name: self._timelines[file.name] for file in in_order},
+                targets=dict(self._scratch if targets is None else targets),
+                io_properties={} if targets is None else self._replay_context.lake.io_properties,
+            )
+        )
+
+    # -- which records belong together --------------------------------------------------------------------------------
+
+    def _stretch(self, in_order: Sequence[ReplayInput]) -> list[Judged[TaskFile]]:
         """The results for records that follow each other in a file."""
         found = self._one_by_one(in_order)
         if any(one.is_corrected for one in in_order) or not any(one.problem for one in found):
             return found
-        together = self._decode(tuple(in_order), as_one=True)
+        together = self._judge(in_order, as_one=True)
         return found if together.problem else [together]
 
-    def _one_by_one(self, in_order: Sequence[ReplayInput]) -> list[Decoded]:
+    def _one_by_one(self, in_order: Sequence[ReplayInput]) -> list[Judged[TaskFile]]:
         """The result for every record, alone or with its neighbour."""
-        alone = [self._decode((one,)) for one in in_order]
+        alone = [self._judge((one,)) for one in in_order]
         if not self._is_csv:
             return alone
-        found: list[Decoded] = []
+        found: list[Judged[TaskFile]] = []
         at = 0
         while at < len(alone):
             pair = self._pair(in_order[at : at + 2], alone[at : at + 2])
@@ -79,10 +85,10 @@ class StorageReplay:
             at += 2 if pair else 1
         return found
 
-    def _pair(self, inputs: Sequence[ReplayInput], alone: Sequence[Decoded]) -> Decoded | None:
+    def _pair(self, inputs: Sequence[ReplayInput], alone: Sequence[Judged[TaskFile]]) -> Judged[TaskFile] | None:
         if len(inputs) < 2 or not all(one.problem for one in alone):
             return None
-        both = self._decode(tuple(inputs))
+        both = self._judge(inputs)
         return None if both.problem else both
 
     @property
@@ -91,42 +97,40 @@ class StorageReplay:
 
     # -- one record, or the two of an update --------------------------------------------------------------------------
 
-    def _decode(self, inputs: tuple[ReplayInput, ...], as_one: bool = False) -> Decoded:
+    def _judge(self, inputs: Sequence[ReplayInput], as_one: bool = False) -> Judged[TaskFile]:
         """The change of one record, or of the two of an update; `as_one` all changes of a stretch."""
         records = tuple(one.record for one in inputs)
         record = records[-1]
-        name = fold_name(record.schema, record.table)
-        targets = self._replay_context.targets(self._folder / f"{self._number}")
-        if name not in self._timelines or not targets or record.version is None:
-            return Decoded(records, problem=no_table_for(record))
-        file = self._written(inputs, name, record.version)
-        task = self._task(file, {i: t for i, t in targets.items() if i in self._source_tables(name)} or targets)
+        if fold_name(record.schema, record.table) not in self._timelines or not self._scratch or record.version is None:
+            return Judged(records, problem=no_table_for(record))
+        file = self._written(inputs, record.version)
         try:
-            report = decode(task)
+            report = self.decode((file,))
         except TicdcAssetsError as error:
-            return Decoded(records, problem=_placed(str(error), record))
-        line = records[0].line if as_one else record.line
-        rows = tuple(_at_line(r, line, follow=as_one) for r in written_rows(report.parts))
-        expected = report.files[0].rows if as_one and self._may_be_cut(records, report.files[0].rows) else 1
-        problem = _problem(report.files[0], record, rows, expected) or self._replay_context.not_insertable(record, rows)
-        return Decoded(records, problem=problem) if problem else Decoded(records, rows)
+            return Judged(records, problem=_placed(str(error), file, record))
+        rows, parts = report.files[0].rows, [part for part in report.parts if part.rows]
+        expected = rows if as_one and self._may_be_cut(records, rows) else 1
+        source_tables = frozenset(part.source_table_id for part in parts)
+        problem = _problem(report.files[0], file, record, expected)
+        problem = problem or ("" if parts else no_table_for(record))
+        problem = problem or self._replay_context.not_insertable(record, source_tables)
+        if problem:
+            return Judged(records, problem=problem)
+        first = records[0].line if as_one else record.line - line_of(parts[0].max_seq)
+        return Judged(records, source_tables, (replace(file, first_line=first),))
 
-    def _may_be_cut(self, records: tuple[QuarantinedRecord, ...], rows: int) -> bool:
+    def _may_be_cut(self, records: Sequence[QuarantinedRecord], rows: int) -> bool:
         """Whether a stretch may hold so many rows: by arrival, its rows must not get the positions of later ones."""
         return rows > 0 and (not self._replay_context.lake.by_arrival or rows <= len(records) or records[0].line == 0)
 
-    def _source_tables(self, name: SourceName) -> set[str]:
-        return {period.source_table_id for period in self._timelines[name] if isinstance(period, SchemaPeriod)}
-
-    def _written(self, inputs: tuple[ReplayInput, ...], name: SourceName, version: int) -> TaskFile:
+    def _written(self, inputs: Sequence[ReplayInput], version: int) -> TaskFile:
         """The records as a file with their ordinal, so that they keep their order among other files."""
-        self._number += 1
-        record = inputs[-1].record
+        self._files += 1
+        record, path = inputs[-1].record, f"record-{self._files}"
         data = b"".join(self._ended(one) for one in inputs)
-        path = self._folder / f"{self._number}" / _FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return TaskFile(_FILE, len(data), name, record.schema, record.table, version, record.ordinal or 0)
+        (self._folder / path).write_bytes(data)
+        name = fold_name(record.schema, record.table)
+        return TaskFile(path, len(data), name, record.schema, record.table, version, record.ordinal or 0)
 
     def _ended(self, one: ReplayInput) -> bytes:
         """The bytes with a line end: an editor may have written another one, or none."""
@@ -134,17 +138,6 @@ class StorageReplay:
             return one.data
         end = self._replay_context.lake.csv_options.terminator.encode() if self._is_csv else b"\r\n"
         return one.data.removesuffix(end).rstrip(b"\r\n") + end
-
-    def _task(self, file: TaskFile, targets: dict[str, Target]) -> DecodeTask:
-        return DecodeTask(
-            run_id=self._replay_context.run_id,
-            number=self._number,
-            root_uri=str(self._folder / f"{self._number}"),
-            decoding=decoding_of(self._replay_context.lake, quarantine=True),
-            files=(file,),
-            timelines={file.name: self._timelines[file.name]},
-            targets=targets,
-        )
 
 
 def _stretches(in_order: Sequence[ReplayInput]) -> list[list[ReplayInput]]:
@@ -159,12 +152,12 @@ def _stretches(in_order: Sequence[ReplayInput]) -> list[list[ReplayInput]]:
     return found
 
 
-def _problem(report: FileReport, record: QuarantinedRecord, rows: tuple[Rows, ...], expected: int) -> str:
-    """Why the record does not decode to so many changes of its table; "" where it does."""
+def _problem(report: FileReport, file: TaskFile, record: QuarantinedRecord, expected: int) -> str:
+    """Why the file does not decode to so many changes; "" where it does."""
     if report.state is not FileState.READ:
-        return _placed(report.problem, record)
+        return _placed(report.problem, file, record)
     if report.bad:
-        return _placed(report.bad[0].reason, record)
+        return _placed(report.bad[0].reason, file, record)
     if report.above:
         return above(record)
     if report.rows != expected:
@@ -172,22 +165,13 @@ def _problem(report: FileReport, record: QuarantinedRecord, rows: tuple[Rows, ..
             f"{record.path}, record {record.line}: expected one change, found {report.rows}. "
             "Give the bytes of this record alone; an update with old values is two lines."
         )
-    return "" if rows else no_table_for(record)
+    return ""
 
 
-def _placed(sentence: str, record: QuarantinedRecord) -> str:
+def _placed(sentence: str, file: TaskFile, record: QuarantinedRecord) -> str:
     """The sentence with the record's own position instead of that in the temporary file."""
+    place = f"{record.path}, record {record.line}"
     for line in (0, 1):
-        if sentence.startswith(f"{_FILE}, record {line}"):
-            return f"{record.path}, record {record.line}{sentence.removeprefix(f'{_FILE}, record {line}')}"
-    return f"{record.path}, record {record.line}{sentence.removeprefix(_FILE)}"
-
-
-def _at_line(rows: Rows, line: int, follow: bool) -> Rows:
-    """The changes with the seq of this line of their file; with `follow`, of this and the following lines."""
-    names = rows.table.column_names
-    at = names.index(layout.SEQ)
-    seq = rows.table.column(layout.SEQ).combine_chunks()
-    moved = (lines_on if follow else at_line)(seq.to_numpy(zero_copy_only=False), line)
-    table = rows.table.set_column(at, rows.table.schema.field(at), pa.array(moved, pa.int64()))
-    return replace(rows, table=table)
+        if sentence.startswith(f"{file.path}, record {line}"):
+            return f"{place}{sentence.removeprefix(f'{file.path}, record {line}')}"
+    return f"{place}{sentence.removeprefix(file.path)}"

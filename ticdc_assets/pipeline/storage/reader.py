@@ -84,10 +84,10 @@ class FileGroup:
 
     def places(self, line: pa.Array) -> tuple[Ints, pa.Array]:
         """For each record, the ordinal of its file, and its line in that file."""
-        if len(self.files) == 1:
+        if len(self.files) == 1 and not self.first.first_line:
             return np.full(len(line), self.first.ordinal, np.int64), line
         numbers = self.numbers(line)
-        begins = np.concatenate(([0], self.line_ends[:-1]))
+        begins = np.concatenate(([0], self.line_ends[:-1])) - [file.first_line for file in self.files]
         ordinals = np.array([file.ordinal for file in self.files], np.int64)
         return ordinals[numbers], pa.array(line.to_numpy() - begins[numbers])
 

@@ -223,6 +223,41 @@ def test_a_table_without_a_key_gets_its_row_back_once_among_equal_ones(sink: Sin
     assert_all_is_well(feed)
 
 
+def test_equal_rows_of_a_table_without_a_key_come_back_each_once(sink: Sink, tmp_path: Path):
+    name = ("s", "k")
+    sink.table(name, query="CREATE TABLE `k` (`id` INT,`name` VARCHAR(200))")
+    rows = [sink.insert(name, 110, 1, "gleich") for _ in range(4)]
+    bad = rows[0].replace(b"110,1,", b'110,"eins",')
+    sink.file(name, 1, [rows[0], bad, rows[2], bad])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    path = FILE.replace("/t/", "/k/")
+    corrected = {(path, 1): rows[1], (path, 3): rows[3]}
+
+    first = again(feed, corrected=corrected)
+    second = again(feed, only=frozenset(corrected), corrected=corrected)
+
+    assert (sum(first.added.values()), sum(second.added.values())) == (2, 0)
+    assert_all_is_well(feed)
+
+
+def test_all_records_of_a_replay_are_in_one_data_file_of_a_table_and_a_day(sink: Sink, tmp_path: Path):
+    lines = [sink.insert(T, 110 + n, n, "x") for n in range(4)]
+    bad = [line.replace(b',"x"', b",x") for line in lines]
+    sink.file(T, 1, [lines[0], *bad[1:3]])
+    sink.file(T, 2, bad[3:])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    corrected = dict(zip([record.position for record in feed.quarantined()], lines[1:], strict=True))
+
+    report = again(feed, corrected=corrected)
+
+    assert report.is_clean, [outcome.reason for outcome in report.outcomes]
+    table = feed.lake.lake.catalog.load_table(tuple(feed.record(T).changelog or ()))
+    assert [task.file.record_count for task in table.scan().plan_files()] == [3, 1]
+    assert_all_is_well(feed)
+
+
 def test_both_halves_of_an_update_come_back_together(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", old_values=True)
     sink.table(T)

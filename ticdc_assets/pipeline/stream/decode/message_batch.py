@@ -62,8 +62,10 @@ def batches_of(stretch: Stretch) -> Iterator[MessageBatch]:
         SourceError: the log has other messages than those that were scanned.
     """
     ordinal, twice = stretch.begin.ordinal, np.fromiter(stretch.twice, np.int64)
+    given = np.array(stretch.ordinals, np.int64)
     for block in stretch.log.blocks(stretch.begin.place):
-        ordinals = np.arange(ordinal, ordinal + len(block))
+        read = ordinal - stretch.begin.ordinal
+        ordinals = given[read : read + len(block)] if len(given) else np.arange(ordinal, ordinal + len(block))
         _require_scanned(stretch, block, ordinal)
         ordinal += len(block)
         wanted = (ordinals < stretch.last) & ~np.isin(ordinals, twice)

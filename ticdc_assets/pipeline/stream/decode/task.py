@@ -64,6 +64,7 @@ class Stretch:
     twice: the ordinals of messages whose offset the log already has; they are not read.
     read: by partition, the offsets that an earlier run has read. Rows of these messages are in the changelogs up to
         their tables' watermarks. Rows of other messages may be late.
+    ordinals: those of the messages, if they do not follow each other.
     """
 
     log: MessageLog
@@ -73,6 +74,7 @@ class Stretch:
     witnesses: dict[int, str] = field(default_factory=dict)
     twice: frozenset[int] = frozenset()
     read: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    ordinals: tuple[int, ...] = ()
 
     def was_read(self, message: Message) -> bool:
         """Whether an earlier run has read the message and left only changes above its tables' watermarks."""
