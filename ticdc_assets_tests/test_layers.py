@@ -39,17 +39,6 @@ LEFT: set[tuple[str, str]] = {
     ("pipeline/stream", "pipeline/stream/scan"),
     ("pipeline/stream/decode", "pipeline/stream/scan"),
     ("pipeline/stream/offsets", "pipeline/stream/scan"),
-    ("protocols", "protocols/avro"),
-    ("protocols", "protocols/canal_json"),
-    ("protocols", "protocols/columnar"),
-    ("protocols", "protocols/debezium"),
-    ("protocols", "protocols/formats/frames"),
-    ("protocols", "protocols/open_protocol"),
-    ("protocols", "protocols/simple"),
-    ("protocols", "protocols/simple/avro"),
-    ("protocols/columnar", "protocols/formats/frames"),
-    ("protocols/formats", "protocols/formats/frames"),
-    ("protocols/simple", "protocols/simple/avro"),
 }
 """Pairs that still import each other. A pair that is gone leaves this list, and none is added."""
 

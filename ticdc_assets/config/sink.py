@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.table_filter import ColumnSelectors
 
 if TYPE_CHECKING:

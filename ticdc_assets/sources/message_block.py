@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.protocols.formats.limits import BATCH_BYTES
 from ticdc_assets.sources.capture import Message, MessagePosition, topic_and_partition
 from ticdc_assets.sources.capture_records import record_columns
 

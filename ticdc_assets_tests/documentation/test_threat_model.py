@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ticdc_assets
-from ticdc_assets.protocols import limits
+from ticdc_assets.protocols.formats import limits
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "ticdc_assets_tests"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.protocols.detection import form_of
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.registry.detection import form_of
 from ticdc_assets_tests.fixtures import read_jsonl
 from ticdc_assets_tests.golden import files as golden_files
 from ticdc_assets_tests.golden.messages import GOLDEN, decoded, plain, stream, wanted

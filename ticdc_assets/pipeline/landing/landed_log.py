@@ -20,7 +20,7 @@ from pyiceberg.io import FileIO, load_file_io
 from ticdc_assets.names import control_namespace
 from ticdc_assets.pipeline.landing.message_order import MessageOrder, Owners, order_of
 from ticdc_assets.pipeline.landing.segment_rows import BODIES, SegmentRows, milliseconds
-from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.protocols.formats.limits import BATCH_BYTES
 from ticdc_assets.sources import message_block
 from ticdc_assets.sources.capture import START, MessagePosition
 from ticdc_assets.sources.message_block import Bodies, Ints, MessageBlock, MessageHeads

@@ -32,7 +32,7 @@ from ticdc_assets.protocols.columnar.raw_rows import JoinedRows, RawRows
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv import records as csv_records
 from ticdc_assets.protocols.csv.options import CsvOptions
-from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.protocols.formats.limits import BATCH_BYTES
 from ticdc_assets.schema.history.source_table import SchemaPeriod, Version
 from ticdc_assets.sources.filesystem import Root, open_root
 

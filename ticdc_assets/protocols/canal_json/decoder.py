@@ -23,7 +23,7 @@ import orjson
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
-from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.formats.limits import MESSAGE_BYTES_MAX, ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.protocols.values.text import value as text_value
 from ticdc_assets.schema.ddl_event import FROM_TICDC, DdlEvent, DdlOrigin

@@ -19,9 +19,9 @@ from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows
 from ticdc_assets.protocols.columnar.scanned_rows import raw_rows, table_names
 from ticdc_assets.protocols.formats.json.template import literal, maybe
 from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, scan_texts
+from ticdc_assets.protocols.formats.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints
 from ticdc_assets.protocols.formats.utf8_lines import line_bounds
-from ticdc_assets.protocols.limits import BATCH_BYTES, RECORD_BYTES_MAX
 
 _FORM: Final = row_form((*maybe(b"\r", ()), *literal(b"\n")))
 _CELLS_MAX: Final = 1 << 20

@@ -16,8 +16,8 @@ import pyarrow as pa
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json.decoder import Hint
-from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.events import Event, RowEvent
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import decompress, json_object
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.schema.ddl.mysql_types import parse_type

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.columnar.message_rows import Mask
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import decompress
-from ticdc_assets.protocols.formats.string_arrays import Ints, joined
+from ticdc_assets.protocols.formats.string_arrays import Ints, Mask, joined
 
 BODY_BYTES_MAX: Final = 32 << 20
 """Larger messages are rare, and bulk decoding does not make them faster."""

@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
-from ticdc_assets.protocols.formats.string_arrays import Ints
+from ticdc_assets.protocols.formats.string_arrays import Ints, Mask
 from ticdc_assets.schema.model import Column
 
-Mask = npt.NDArray[np.bool_]
 """One flag per message of a batch."""
 
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
 from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, ScannedTexts, scan_texts
+from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
 from ticdc_assets.protocols.formats.span_columns import columns_of
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places
-from ticdc_assets.protocols.limits import COLUMNS_MAX
 from ticdc_assets.schema.model import TableName
 
 OP, HAS_OLD, COMMIT_TS, COMMIT_MS, SCHEMA_VERSION, TABLE_ID = range(6)

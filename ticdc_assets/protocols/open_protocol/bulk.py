@@ -25,7 +25,7 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     table_names,
     with_structs,
 )
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES
 from ticdc_assets.protocols.formats.frames.bulk import Frames, split
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ticdc_assets.protocols.columnar.message_bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bulk import Frames
 from ticdc_assets.protocols.formats.frames.scanner import objects
 from ticdc_assets.protocols.formats.simd import VECTOR

@@ -12,13 +12,12 @@ from contextlib import closing
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError, SchemaError, SourceError
-from ticdc_assets.protocols import detection
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.detection import MessageForm, Votes
 from ticdc_assets.protocols.events import Event, WatermarkEvent
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
-from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.registry import REGISTRY, detection
+from ticdc_assets.protocols.registry.detection import MessageForm, Votes
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.inspection.origin import MessageOrigin

@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.landing import landed_log as reading
 from ticdc_assets.pipeline.landing import message_file, records
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
-from ticdc_assets.protocols.limits import BATCH_BYTES
+from ticdc_assets.protocols.formats.limits import BATCH_BYTES
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.pipeline.landing.topics import lake_of, landed, numbered
 

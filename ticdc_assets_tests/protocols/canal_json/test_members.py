@@ -14,7 +14,7 @@ from ticdc_assets.protocols.canal_json.messages_bulk import BULK
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import Op
-from ticdc_assets.protocols.limits import ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.formats.limits import ROWS_PER_MESSAGE_MAX
 from ticdc_assets.schema.model import Index
 from ticdc_assets.tso import INT64_MAX
 

@@ -14,7 +14,7 @@ from ticdc_assets.protocols.canal_json import messages_bulk
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
 from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
-from ticdc_assets.protocols.limits import COLUMNS_MAX
+from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream, agree
 
 FORM = Stream("canal-json", messages_bulk.BULK, CanalJsonOptions())

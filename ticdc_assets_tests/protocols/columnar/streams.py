@@ -11,7 +11,7 @@ from ticdc_assets.protocols.canal_json import (
     messages_bulk as canal_json_messages_bulk,
 )
 from ticdc_assets.protocols.columnar.message_rows import Bulk
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.simple import decoder as simple

@@ -7,7 +7,7 @@ import pytest
 
 from ticdc_assets.protocols.columnar import message_bodies
 from ticdc_assets.protocols.columnar.message_bodies import bodies
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 
 CODECS = {Compression.NONE: None, Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}
 

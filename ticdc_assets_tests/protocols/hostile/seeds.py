@@ -20,9 +20,9 @@ import pyarrow as pa
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
-from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import frames
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.protocol import MessageProtocol

@@ -14,10 +14,10 @@ import fastavro
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.simple import avro as avro_package
-from ticdc_assets.protocols.simple.avro import message as simple_avro
+from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim, value, verify
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -266,7 +266,7 @@ CHECKSUMMED = {"json": "simple-json-checksum", "avro": "simple-avro-index-value-
 
 @every_workload
 def test_avro_is_read_as_another_reader_reads_it(workload):
-    schema = fastavro.parse_schema(json.loads(files(avro_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+    schema = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
     for message in messages(workload.root / "messages.jsonl"):
         if simple_avro.looks_like(message.value):
             found = fastavro.schemaless_reader(BytesIO(message.value), schema, None)

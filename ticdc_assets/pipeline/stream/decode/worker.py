@@ -38,7 +38,7 @@ from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.scan.state import bad_message
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, TaskReport
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.limits import MESSAGE_BYTES_MAX
+from ticdc_assets.protocols.formats.limits import MESSAGE_BYTES_MAX
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.checksum import check
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 
 LENGTH_BYTES: Final = 8
 MAX_FRAMES: Final = 1 << 16

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.protocols.columnar.message_rows import Mask
 from ticdc_assets.protocols.formats.frames.scanner import count_frames, cut_frames
-from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, joined, read_only
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined, read_only
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.formats.avro.batches import (
     SLAB_BYTES_MAX,
     AvroBatchReader,
@@ -27,9 +26,10 @@ from ticdc_assets.protocols.formats.avro.batches import (
     in_large_groups,
 )
 from ticdc_assets.protocols.formats.avro.reader import read_whole, reader_of
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES, decompress
-from ticdc_assets.protocols.limits import COLUMNS_MAX
-from ticdc_assets.protocols.simple.avro import message as simple_avro
+from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
+from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.avro.image_scanner import NULL, STRING, Cells
 from ticdc_assets.protocols.simple.avro.images import Grid, column_names, empty_cells, read_images
 from ticdc_assets.protocols.simple.decoder import SimpleOptions

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames import bodies as frame
 from ticdc_assets.protocols.formats.frames.bodies import decompress, frames, json_object
 from ticdc_assets.protocols.open_protocol.go_strings import unquote

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.protocols.columnar.message_bodies import bodies
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bulk import split
 from ticdc_assets.protocols.formats.frames.scanner import FRAMES_MAX
 from ticdc_assets.protocols.open_protocol.texts import texts_of

@@ -9,13 +9,13 @@ from typing import Any
 
 import fastavro
 
-from ticdc_assets.protocols.simple import avro as avro_package
-from ticdc_assets.protocols.simple.avro import message as simple_avro
+from ticdc_assets.protocols import simple as simple_package
+from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
     TS,
 )
 
-AVSC = fastavro.parse_schema(json.loads(files(avro_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
+AVSC = fastavro.parse_schema(json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes()))
 
 SPACE = "com.pingcap.simple.avro"
 

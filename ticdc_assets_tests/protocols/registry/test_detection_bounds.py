@@ -7,12 +7,12 @@ import struct
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.protocols import detection
-from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.csv.detection import CsvVotes
 from ticdc_assets.protocols.csv.options import CsvOptions
-from ticdc_assets.protocols.detection import MessageForm, Votes, avro_modes, form_of
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
+from ticdc_assets.protocols.registry import detection
+from ticdc_assets.protocols.registry.detection import MessageForm, Votes, avro_modes, form_of
 
 CANAL = b'{"isDdl": false, "type": "INSERT"}'
 SIMPLE = b'{"version": 1, "type": "WATERMARK"}'

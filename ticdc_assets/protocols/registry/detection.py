@@ -15,10 +15,10 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import decompress, frames, json_object
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple.avro import message as simple_avro
+from ticdc_assets.protocols.simple import avro_message as simple_avro
 
 BODY_BYTES_MAX: Final = 32 << 20
 """Larger bodies are not decompressed for detection; the smaller messages of the sample suffice."""

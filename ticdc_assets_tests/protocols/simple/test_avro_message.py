@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.compression import Compression
+from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.events import Op, WatermarkEvent
-from ticdc_assets.protocols.simple import avro as avro_package
-from ticdc_assets.protocols.simple.avro import message as simple_avro
+from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.simple.simple_messages import PLAIN, ROW, TABLE, TS, of
 
-AVSC = json.loads(files(avro_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes())
+AVSC = json.loads(files(simple_package).joinpath(simple_avro.SCHEMA_FILE).read_bytes())
 
 
 def avro(kind: str, record: str, payload: dict[str, Any]) -> bytes:
