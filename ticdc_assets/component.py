@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.resources import LakeSpark
 from ticdc_assets.assets.translation import ChangefeedAsset
-from ticdc_assets.config import load
+from ticdc_assets.config import editor_line, load
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class TicdcAssetsScaffolder(dg.Scaffolder[ScaffoldParams]):
         root = request.project_root or Path.cwd()
         path = root / CONFIG_NAME
         if not path.exists():
-            path.write_text(_CONFIG.format(name=request.params.changefeed, sink_uri=request.params.sink_uri))
+            text = _CONFIG.format(name=request.params.changefeed, sink_uri=request.params.sink_uri)
+            path.write_text(editor_line(root) + text)
         scaffold_component(request, {"config_path": os.path.relpath(path, request.target_path)})
 
 

@@ -1,4 +1,4 @@
-"""The commands that test a set-up and its data: check, doctor, inspect, discover.
+"""The commands that test a set-up and its data: config, check, doctor, inspect, discover.
 
 Each imports what it needs when it runs, so that --help and config errors are fast.
 """
@@ -12,14 +12,22 @@ from typing import Any
 from ticdc_assets.command_line.arguments import with_config
 from ticdc_assets.command_line.parser import command
 from ticdc_assets.command_line.selection import chosen_of
+from ticdc_assets.printable import printable
 
 
 def add_to(commands: Any) -> None:
     """Add these commands."""
+    _add_config(commands)
     _add_check(commands)
     _add_doctor(commands)
     _add_inspect(commands)
     _add_discover(commands)
+
+
+def _add_config(commands: Any) -> None:
+    config = with_config(command(commands, "config", "check changefeeds.yaml; opens nothing that it names"))
+    config.add_argument("--schema", action="store_true", help="print the file's JSON Schema, for editors, in its place")
+    config.set_defaults(command=_config)
 
 
 def _add_check(commands: Any) -> None:
@@ -52,6 +60,19 @@ def _add_inspect(commands: Any) -> None:
 def _add_discover(commands: Any) -> None:
     discover = with_config(command(commands, "discover", "find the tables of the source, so that they have assets"))
     discover.set_defaults(command=_discover)
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    if arguments.schema:
+        from ticdc_assets.config import SCHEMA
+
+        print(SCHEMA.read_text(encoding="utf-8"), end="")
+        return 0
+    config, chosen = chosen_of(arguments)
+    for changefeed in chosen:
+        print(printable(f"{changefeed.name}: {changefeed.sink.protocol}, {changefeed.redacted_sink_uri}"))
+    print(printable(f"{config.path} has no faults."))
+    return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:

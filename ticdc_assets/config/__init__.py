@@ -6,7 +6,7 @@ repr or str contains a credential.
 
 from __future__ import annotations
 
-from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, load
+from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, SCHEMA, editor_line, load
 from ticdc_assets.config.model import (
     BadInputPolicy,
     CatalogConfig,
@@ -53,6 +53,7 @@ from ticdc_assets.names import IdentifierTemplates
 __all__ = [
     "CONFIG_VARIABLE",
     "PACKAGED_SAMPLE",
+    "SCHEMA",
     "BadInputPolicy",
     "CaptureSource",
     "CatalogConfig",
@@ -89,6 +90,7 @@ __all__ = [
     "Upstream",
     "UpstreamTls",
     "ZeroDates",
+    "editor_line",
     "load",
     "read_sink",
     "redacted",

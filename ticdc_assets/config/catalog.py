@@ -1,15 +1,16 @@
-"""Reads the block `catalog`. What the libraries of a catalog would misunderstand, or ignore, is refused here."""
+"""The block `catalog`. What the libraries of a catalog would misunderstand, or ignore, is refused here."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
 
 from ticdc_assets.config.files import absolute_path
 from ticdc_assets.config.model import (
-    CATALOG_TYPES,
     NAMING_CATALOG_TYPES,
     PORTABLE_CATALOG_TYPES,
     PORTABLE_SIGNING_NAMES,
@@ -17,6 +18,8 @@ from ticdc_assets.config.model import (
 )
 from ticdc_assets.config.reading import NAME, Section, shown
 from ticdc_assets.config.secrets import Settings
+from ticdc_assets.config.validation import Keys, Refusal, RefusedError, refused
+from ticdc_assets.config.values import FilledText, FreeSettings, Text
 
 _NO_DATABASE: Final = ("postgres", "http", "https", "thrift", "file", "s3")
 """Schemes that are taken for those of SQLAlchemy. Another database may have a driver that the user has installed."""
@@ -31,19 +34,61 @@ _ONE_SLASH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?!//)")
 _KEYS: Final = ("type", "name", "uri", "warehouse")
 
 
-def read_catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
-    """The catalog.
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text or "lake"):
+        raise refused("letters, _ and, after the first, digits", shown(text), "Rename the catalog.")
+    return text or "lake"
+
+
+def _properties(found: Settings) -> Settings:
+    own = [key for key in found if key in _KEYS]
+    expected = "settings that have no key of their own"
+    if own:
+        raise RefusedError(*(Refusal(expected, key, f"Write it as {key}:, next to properties:.") for key in own))
+    return found
+
+
+class CatalogKeys(Keys):
+    """The Iceberg catalog."""
+
+    type: Literal["sql", "rest", "glue", "hive"] = Field(default="sql", description="the kind of catalog")
+    name: Annotated[Text, AfterValidator(_name)] = Field(
+        default="lake", description="the name of the catalog in Spark SQL"
+    )
+    uri: FilledText | None = Field(
+        default=None,
+        description="of the catalog; not for `glue`. Another database than SQLite takes its SQLAlchemy URI. Default, "
+        "for `sql`: SQLite at `./lake/catalog.db`",
+        examples=["postgresql+psycopg2://user@host/catalog"],
+    )
+    warehouse: FilledText | None = Field(
+        default=None,
+        description="a URI, without `?`, `#` and empty parts; a folder (`sql`, `hive`) without `?`, `#` and what reads "
+        "as an escape, such as `%41`; or its name or ARN in the catalog (`rest`, `glue`). Default, for `sql`: "
+        "`./lake/warehouse`",
+        examples=["s3://lake/warehouse"],
+    )
+    portable_names: bool | None = Field(
+        default=None,
+        description="whether all names consist of lower case letters, digits and `_`, for catalogs that fold case. "
+        "Default: `true` for `glue`, `hive` and the REST endpoints of Glue and S3 Tables",
+    )
+    properties: Annotated[FreeSettings, AfterValidator(_properties)] = Field(
+        default=Settings(),
+        description="settings without a key of their own, passed unchanged to pyiceberg, and to Spark below "
+        "`spark.sql.catalog.<name>.`",
+    )
+
+
+def catalog_of(keys: CatalogKeys, section: Section, base: Path, lake: Path) -> CatalogConfig:
+    """The catalog; `section` has its keys.
 
     Args:
         base: the folder that relative paths begin at.
         lake: the folder of the default catalog and warehouse.
     """
-    kind = section.choice("type", CATALOG_TYPES, "sql")
-    name = section.text("name", "lake") or "lake"
-    if not NAME.fullmatch(name):
-        section.problem("name", "letters, _ and, after the first, digits", shown(name), "Rename the catalog.")
-    uri, warehouse = _filled(section, "uri"), _filled(section, "warehouse")
-    if uri != "":
+    kind, uri, warehouse = keys.type, keys.uri, keys.warehouse
+    if uri is not None or "uri" not in section:
         _check_uri(section, kind, uri)
     if kind == "sql":
         database = _database(base, uri) if uri else lake / "lake" / "catalog.db"
@@ -53,29 +98,15 @@ def read_catalog(section: Section, base: Path, lake: Path) -> CatalogConfig:
         warehouse = warehouse or str(lake / "lake" / "warehouse")
     if warehouse:
         _check_warehouse(section, kind, warehouse)
-    properties = section.settings("properties")
-    for key in properties:
-        if key in _KEYS:
-            advice = f"Write it as {key}:, next to properties:."
-            section.problem("properties", "settings that have no key of their own", key, advice)
-    portable = _portable(section, kind, properties)
-    section.close()
     if warehouse and kind not in NAMING_CATALOG_TYPES:
         warehouse = absolute_path(base, warehouse)
         _check_folder(section, "warehouse", warehouse)
-    return CatalogConfig(name, kind, uri, warehouse or None, properties, portable)
-
-
-def _filled(section: Section, key: str) -> str | None:
-    found = section.text(key)
-    if section.raw(key) == "":
-        section.problem(key, "a value", "an empty text", f"Write one, or remove {key}.")
-    return found
+    return CatalogConfig(keys.name, kind, uri, warehouse, keys.properties, _portable(keys))
 
 
 def _check_uri(section: Section, kind: str, uri: str | None) -> None:
     if uri is None:
-        if kind in _SCHEMES and not section.problems.found:
+        if kind in _SCHEMES:
             section.problem("uri", "the catalog's address", "none", f"Add uri: for a {kind} catalog.")
         return
     scheme, found, _ = uri.partition("://")
@@ -135,14 +166,11 @@ def _fault_of(warehouse: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _portable(section: Section, kind: str, properties: Settings) -> bool:
+def _portable(keys: CatalogKeys) -> bool:
     """Whether the catalog ignores case in names: as configured, else as known for this catalog type."""
-    written = section.raw("portable_names")
-    if written is not None and not isinstance(written, bool):
-        section.problem("portable_names", "true or false", shown(written), "Write true, or leave it out.")
-    if isinstance(written, bool):
-        return written
-    return kind in PORTABLE_CATALOG_TYPES or properties.get("rest.signing-name") in PORTABLE_SIGNING_NAMES
+    if keys.portable_names is not None:
+        return keys.portable_names
+    return keys.type in PORTABLE_CATALOG_TYPES or keys.properties.get("rest.signing-name") in PORTABLE_SIGNING_NAMES
 
 
 def _database(base: Path, uri: str) -> Path | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from ticdc_assets.config.model import DagsterConfig, OwnersRule, TagsRule
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.sink import SinkOptions
-from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.config.validation import Keys, refused
+from ticdc_assets.config.values import TEXTS, texts_of
 
 MAX_LAG_MIN_S: Final = 60
 """Dagster's smallest window of a freshness policy."""
@@ -22,88 +25,99 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _TAG_KEY: Final = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 
 
-def read_dagster(section: Section, sink: SinkOptions | None, has_upstream: bool) -> DagsterConfig:
-    """Read the section; faults are added to its problems. `sink` is None where the changefeed's stream is invalid."""
-    below, case_sensitive = section.section("dagster"), sink is not None and sink.case_sensitive
-    found = DagsterConfig(
-        sensor_runs=_switch(below, "sensor"),
-        max_lag_s=_max_lag_s(below),
-        days_from=_days_from(below, sink),
-        verifies=_verifies(below, sink, has_upstream),
-        owners=tuple(_owners(below.section("owners"), case_sensitive)),
-        tags=tuple(_tags(below.section("tags"), case_sensitive)),
-    )
-    below.close()
-    return found
-
-
-def _switch(section: Section, key: str) -> bool:
-    value = section.raw(key)
-    if value is not None and not isinstance(value, bool):
-        section.problem(key, "true or false", shown(value), "Write true to turn it on.")
-    return value is True
-
-
-def _verifies(section: Section, sink: SinkOptions | None, has_upstream: bool) -> bool:
-    if not _switch(section, "verify"):
-        return False
-    if not has_upstream:
-        advice = "Name the TiDB that the changefeed reads from: docs/large-rows.md has the keys."
-        section.problem("verify", "`upstream` in the changefeed", "none", advice)
-    elif sink is not None and not sink.has_commit_ts:
-        section.problem("verify", "a stream with commit_ts", "one without", "Remove it.")
-    return True
-
-
-def _max_lag_s(section: Section) -> int | None:
-    value = section.raw("max_lag")
-    if value is None:
-        return None
+def _max_lag_s(value: Any) -> int:
     read = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     seconds = int(read[1]) * _UNITS_S[read[2]] if read else 0
     if seconds < MAX_LAG_MIN_S:
-        section.problem(
-            "max_lag", "a time of at least a minute", shown(value), 'Write one such as "30m", "2h" or "1d".'
-        )
-        return None
+        raise refused("a time of at least a minute", shown(value), 'Write one such as "30m", "2h" or "1d".')
     return seconds
 
 
-def _days_from(section: Section, sink: SinkOptions | None) -> date | None:
-    value = section.raw("days_from")
-    if value is None:
-        return None
-    if sink is not None and not (sink.has_commit_ts and sink.has_watermark):
-        section.problem("days_from", "a stream with commit_ts and watermarks", "one without", "Remove it.")
-        return None
+def _day(value: Any) -> date:
     try:
         return date.fromisoformat(str(value) if isinstance(value, str | date) else "")
     except ValueError:
-        section.problem("days_from", "a day", shown(value), "Write one such as 2025-07-31.")
-        return None
+        raise refused("a day", shown(value), "Write one such as 2025-07-31.") from None
 
 
-def _owners(rules: Section, case_sensitive: bool) -> Iterator[OwnersRule]:
-    for pattern in rules:
-        owners = rules.texts(pattern)
-        for owner in owners:
-            if not _OWNER.fullmatch(owner):
-                rules.problem(pattern, "an email address or team:NAME", shown(owner), "Write such as team:data.")
-        yield OwnersRule(pattern, _filter(rules, pattern, case_sensitive), owners)
+def _owners(value: Any) -> tuple[str, ...]:
+    owners = texts_of(value)
+    for owner in owners:
+        if not _OWNER.fullmatch(owner):
+            raise refused("an email address or team:NAME", shown(owner), "Write such as team:data.")
+    return owners
 
 
-def _tags(rules: Section, case_sensitive: bool) -> Iterator[TagsRule]:
-    for pattern in rules:
-        tags: Any = rules.raw(pattern)
-        if not isinstance(tags, Mapping):
-            rules.problem(pattern, "a mapping of tags", shown(tags), "Write {domain: sales}.")
-            continue
-        for name, value in tags.items():
-            if not _TAG_KEY.fullmatch(name) or not isinstance(value, str) or not _TAG.fullmatch(value):
-                advice = "Use letters, digits, _, - and ., at most 63; quote numbers."
-                rules.problem(pattern, "tags that Dagster accepts", shown(f"{name}: {value}"), advice)
-        yield TagsRule(pattern, _filter(rules, pattern, case_sensitive), tuple((n, str(v)) for n, v in tags.items()))
+def _tags(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise refused("a mapping of tags", shown(value), "Write {domain: sales}.")
+    for name, text in value.items():
+        if not _TAG_KEY.fullmatch(name) or not isinstance(text, str) or not _TAG.fullmatch(text):
+            advice = "Use letters, digits, _, - and ., at most 63; quote numbers."
+            raise refused("tags that Dagster accepts", shown(f"{name}: {text}"), advice)
+    return dict(value)
 
 
-def _filter(rules: Section, pattern: str, case_sensitive: bool) -> TableFilter:
-    return rules.checked(pattern, lambda: TableFilter((pattern,), case_sensitive), TableFilter(()))
+_Lag = Annotated[int | None, PlainValidator(_max_lag_s), WithJsonSchema({"type": "string"})]
+_Day = Annotated[date | None, PlainValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
+_Owners = Annotated[tuple[str, ...], PlainValidator(_owners), WithJsonSchema(TEXTS)]
+_Tags = Annotated[
+    dict[str, str],
+    PlainValidator(_tags),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+
+
+class DagsterKeys(Keys):
+    """What Dagster starts by itself and shows of the changefeed."""
+
+    sensor: bool = Field(
+        default=False, description="whether the changefeed's sensor is on until somebody turns it off in the UI"
+    )
+    max_lag: _Lag = Field(
+        default=None,
+        description="the longest time that a table may be behind, at least a minute. The checks `keeps_up` and "
+        "`source_keeps_up` fail above it and warn above half of it (default: 30 and 5 minutes), and changelogs and "
+        "mirrors get a freshness policy with this limit",
+        examples=["30m", "2h", "1d"],
+    )
+    days_from: _Day = Field(
+        default=None,
+        description="the first day (UTC) of the asset [`days`](dagster.md#days); without it there is no such asset. "
+        "Only for streams with commit_ts and watermarks",
+        examples=["2025-07-31"],
+    )
+    verify: bool = Field(
+        default=False,
+        description="whether each mirror has the check [`equals_upstream`](dagster.md#checks), which compares it with "
+        "`upstream`. Only for streams with commit_ts",
+    )
+    owners: dict[str, _Owners] = Field(
+        default={}, description="owners of the assets of the matching tables", examples=[{"shop.*": ["team:data"]}]
+    )
+    tags: dict[str, _Tags] = Field(
+        default={},
+        description="tags of the assets of the matching tables; if two patterns match, the later one sets the tag",
+        examples=[{"shop.*": {"domain": "sales"}}],
+    )
+
+
+def dagster_of(keys: DagsterKeys, section: Section, sink: SinkOptions | None, has_upstream: bool) -> DagsterConfig:
+    """The settings; `section` has their keys. `sink` is None where the changefeed's stream is invalid."""
+    if keys.verify and not has_upstream:
+        advice = "Name the TiDB that the changefeed reads from: docs/large-rows.md has the keys."
+        section.problem("verify", "`upstream` in the changefeed", "none", advice)
+    elif keys.verify and sink is not None and not sink.has_commit_ts:
+        section.problem("verify", "a stream with commit_ts", "one without", "Remove it.")
+    if keys.days_from is not None and sink is not None and not (sink.has_commit_ts and sink.has_watermark):
+        section.problem("days_from", "a stream with commit_ts and watermarks", "one without", "Remove it.")
+    case_sensitive = sink is not None and sink.case_sensitive
+    owners, tags = section.below("owners"), section.below("tags")
+    return DagsterConfig(
+        sensor_runs=keys.sensor,
+        max_lag_s=keys.max_lag,
+        days_from=keys.days_from,
+        verifies=keys.verify,
+        owners=tuple(OwnersRule(p, owners.filter(p, (p,), case_sensitive), o) for p, o in keys.owners.items()),
+        tags=tuple(TagsRule(p, tags.filter(p, (p,), case_sensitive), tuple(t.items())) for p, t in keys.tags.items()),
+    )

@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets.config.files import absolute_path
+from ticdc_assets.config.kafka_keys import SECURITY_FILES, KafkaKeys, SecurityKeys
 from ticdc_assets.config.reading import Section, nearest, shown
 from ticdc_assets.config.secrets import Settings, query_of
 from ticdc_assets.config.sink import KAFKA_SCHEMES, SinkOptions, split_uri
-from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaSource, KafkaStart
+from ticdc_assets.config.source_model import KafkaSource, KafkaStart
 from ticdc_assets.errors import ConfigError
 
-OFFSET_MAX: Final = (1 << 63) - 1
-DAYS_KEPT_MAX: Final = 36_525
-"""A century: a number of days that leads before the year 1 cannot be subtracted from today."""
-_NO_COMMIT: Final = "Remove it: no offset is committed to Kafka."
-_OWN_OPTIONS: Final = {
-    "bootstrap.servers": "Use brokers.",
-    "metadata.broker.list": "Use brokers.",
-    "enable.auto.commit": _NO_COMMIT,
-    "auto.commit.enable": _NO_COMMIT,
-    "enable.auto.offset.store": _NO_COMMIT,
-    "enable.partition.eof": "Remove it: it is always on.",
-    "auto.offset.reset": "Use starting.",
-    "allow.auto.create.topics": "Remove it: no topic is created.",
-    "group.id": "Remove it: no group is joined.",
-}
-"""The settings of librdkafka that this project sets itself."""
-_PYTHONS_OPTIONS: Final = frozenset({"logger", "default.topic.config"})
-"""Settings that Python's client adds to those of librdkafka. The others have an underscore in their name, as have those
-of librdkafka that take a function or a pointer."""
-_WORDS: Final = {
-    "protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
-}
-_BROKER: Final = re.compile(
-    r"((PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:(?P<port>[0-9]{1,5}))?",
-    re.IGNORECASE,
-)
-"""A broker as librdkafka reads it, which takes another port as far as it is a number."""
-_PORT_MAX: Final = 65535
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 LOGIN_PARAMETERS: Final = frozenset({"enable-tls", "sasl-user", "sasl-password", "sasl-mechanism"})
 """The parameters of a sink URI that this project logs in with."""
-_SECURITY_FILES: Final = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
 
 
 def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource:
@@ -65,36 +32,31 @@ def kafka_of_sink_uri(uri: str, sink: SinkOptions, config: Mapping[str, Any]) ->
     return KafkaSource(tuple(brokers.split(",")), topics, pattern, _login_of_ticdc(uri, sink, config))
 
 
-def read_kafka(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> KafkaSource:
-    """The source in `source.kafka`; brokers, topics and login default to those of the sink URI."""
+def kafka_of(keys: KafkaKeys, section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> KafkaSource:
+    """The source of `source.kafka`, the keys of `section`; brokers, topics and login default to the sink URI's."""
     named = _named_or_none(uri, sink, config)
-    brokers, topics, pattern = _brokers(section), _named_topics(section), _pattern(section)
-    options = _options(section)
-    inherited = named.options if named else Settings()
-    security = _security(section.section("security"), base, inherited | options)
-    start = _start(section)
-    messages_max = _count(section, "max_messages", LANDED_MESSAGES_MAX)
-    bytes_max = _count(section, "max_bytes", LANDED_BYTES_MAX)
-    days_kept = _count(section, "days_kept", 30, DAYS_KEPT_MAX)
-    run_after_s = _count(section, "run_after_s", RUN_AFTER_S)
-    section.close()
     if "brokers" not in section and named is None:
         section.problem("brokers", "brokers", "none", "Write brokers: host:9092.")
     if "topics" not in section and "pattern" not in section and named is None:
         section.problem("topics", "topics or pattern", "none", 'Write topics: ["..."].')
+    if not keys.topics and keys.pattern is None and section.values.get("topics") == []:
+        advice = 'Write topics: ["..."], or pattern for a regular expression, or remove the key.'
+        section.problem("topics", "names of topics", "an empty list", advice)
+    topics, pattern = keys.topics, keys.pattern
     if not (topics or pattern) and named is not None:
         topics, pattern = named.topics, named.pattern
-    _check_started_topics(section, start, topics, pattern)
+    _check_started_topics(section, keys.starting, topics, pattern)
+    inherited = named.options if named else Settings()
     return KafkaSource(
-        brokers or (named.brokers if named else ()),
+        keys.brokers or (named.brokers if named else ()),
         topics,
         pattern,
-        inherited | security | options,
-        start,
-        messages_max or LANDED_MESSAGES_MAX,
-        bytes_max or LANDED_BYTES_MAX,
-        days_kept,
-        run_after_s or RUN_AFTER_S,
+        inherited | _security(keys.security, section.below("security"), inherited | keys.options) | keys.options,
+        keys.starting,
+        keys.max_messages,
+        keys.max_bytes,
+        keys.days_kept,
+        keys.run_after_s,
     )
 
 
@@ -127,88 +89,6 @@ def _named_or_none(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Ka
         return None  # then source.kafka must name brokers and topics
 
 
-def _brokers(section: Section) -> tuple[str, ...]:
-    """The brokers in `brokers`; none if it is unset or invalid."""
-    texts = section.texts("brokers")
-    brokers = tuple(broker.strip() for text in texts for broker in text.split(","))
-    wrong = [broker for broker in brokers if not _is_broker(broker)]
-    if wrong or (section.raw("brokers") == []):
-        found = shown(wrong[0]) if wrong else "an empty list"
-        section.problem("brokers", "brokers as host:port", found, "Write brokers: host:9092, or remove the key.")
-        return ()
-    return brokers
-
-
-def _is_broker(text: str) -> bool:
-    found = _BROKER.fullmatch(text)
-    return found is not None and 0 < int(found["port"] or 9092) <= _PORT_MAX
-
-
-def _named_topics(section: Section) -> tuple[str, ...]:
-    """The topics in `topics`; none if it is unset or invalid, or empty beside a `pattern`."""
-    topics = section.texts("topics")
-    wrong = [topic for topic in topics if not _TOPIC.fullmatch(topic) or topic in (".", "..")]
-    if wrong or (section.raw("topics") == [] and "pattern" not in section):
-        found = shown(wrong[0]) if wrong else "an empty list"
-        advice = 'Write topics: ["..."], or pattern for a regular expression, or remove the key.'
-        section.problem("topics", "names of topics: 1 to 249 letters, digits, dots, _ and -", found, advice)
-        return ()
-    return topics
-
-
-def _pattern(section: Section) -> str | None:
-    """The regular expression in `pattern`; None if it is unset or invalid."""
-    pattern = section.text("pattern")
-    if pattern is None:
-        return None
-    if not pattern:
-        section.problem("pattern", "a regular expression", "an empty one", "Write one, or remove the key.")
-        return None
-    try:
-        re.compile(pattern)
-    except re.error:
-        section.problem("pattern", "a regular expression", "one that does not compile", "Check its brackets.")
-        return None
-    return pattern
-
-
-def _count(section: Section, name: str, example: int, most: int = OFFSET_MAX) -> int | None:
-    """A whole number from 1 to `most`; None if it is unset or invalid."""
-    written = section.raw(name)
-    if isinstance(written, int) and not isinstance(written, bool) and 0 < written <= most:
-        return written
-    if written is not None:
-        expected = "a whole number from 1 " + ("on" if most == OFFSET_MAX else f"to {most}")
-        section.problem(name, expected, shown(str(written)), f"Write {name}: {example}.")
-    return None
-
-
-# ---- where reading begins --------------------------------------------------------------------------------------------
-
-
-def _start(section: Section) -> KafkaStart:
-    written = section.raw("starting")
-    if written is None or written in ("earliest", "latest"):
-        return KafkaStart(written or "earliest")
-    advice = 'Write earliest, latest, {timestamp: 1754000000000} or {offsets: {topic: {"0": 1000}}}.'
-    if isinstance(written, dict) and list(written) == ["timestamp"] and _is_offset(written["timestamp"]):
-        return KafkaStart(timestamp_ms=written["timestamp"])
-    if isinstance(written, dict) and list(written) == ["offsets"]:
-        offsets = written["offsets"]
-        if isinstance(offsets, dict) and offsets and all(_are_offsets(of_topic) for of_topic in offsets.values()):
-            return KafkaStart(
-                offsets={str(topic): {int(p): o for p, o in of_topic.items()} for topic, of_topic in offsets.items()}
-            )
-    found = shown(written) if isinstance(written, str) else "another form"
-    section.problem("starting", "earliest, latest, a timestamp in milliseconds or offsets", found, advice)
-    return KafkaStart()
-
-
-def _are_offsets(value: Any) -> bool:
-    """Whether this is a mapping of at least one partition, each written in one way, to its offset."""
-    return isinstance(value, dict) and bool(value) and all(_NUMBER.fullmatch(p) and _is_offset(value[p]) for p in value)
-
-
 def _check_started_topics(section: Section, start: KafkaStart, topics: Sequence[str], pattern: str | None) -> None:
     """Refuse first offsets of topics that are not read."""
     for topic in start.offsets:
@@ -218,51 +98,16 @@ def _check_started_topics(section: Section, start: KafkaStart, topics: Sequence[
             section.problem("starting", "offsets of topics that are read", shown(topic), advice)
 
 
-def _is_offset(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= OFFSET_MAX
-
-
 # ---- login -----------------------------------------------------------------------------------------------------------
 
 
-def _options(section: Section) -> Settings:
-    options = section.settings("options")
-    for name in options:
-        own = _OWN_OPTIONS.get(name.removeprefix("topic."))
-        if own is not None:
-            advice = f"This project sets it. {own}"
-            section.problem("options", "settings of librdkafka that are free", name, advice)
-        elif "_" in name or name in _PYTHONS_OPTIONS:
-            advice = "Remove it: it takes no text."
-            section.problem("options", "settings of librdkafka in its own spelling", name, advice)
-    return options
-
-
-def _security(section: Section, base: Path, others: Settings) -> Settings:
+def _security(keys: SecurityKeys, section: Section, others: Settings) -> Settings:
     """The login of `security`; `others` are the settings of the sink URI and of `options`."""
-    faults = len(section.problems.found)
-    protocol, mechanism = (_word(section, name, known) for name, known in _WORDS.items())
-    user, password = section.text("username"), section.text("password")
-    files = {setting: section.text(name) for name, setting in _SECURITY_FILES.items()}
-    section.close()
-    login = _login(protocol, mechanism, user, password)
-    for name in ("username", "password", *_SECURITY_FILES):
-        if section.text(name) == "":
-            section.problem(name, f"a {name}", "an empty one", "Write it, or remove the key.")
-    if len(section) and len(section.problems.found) == faults:
+    login = _login(keys.protocol, keys.mechanism, keys.username, keys.password)
+    if len(section) and not section.is_faulty:
         _check_login(section, others | login)
-    return login | Settings({setting: absolute_path(base, path) for setting, path in files.items() if path})
-
-
-def _word(section: Section, key: str, known: tuple[str, ...]) -> str | None:
-    """One of the words that librdkafka knows, in upper or lower case; None if it is unset or invalid."""
-    written = section.text(key)
-    if written is None or written.upper() in known:
-        return written
-    meant = nearest(written, known)
-    advice = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
-    section.problem(key, f"one of {', '.join(known)}", shown(written), advice)
-    return None
+    files = {setting: getattr(keys, name) for name, setting in SECURITY_FILES.items()}
+    return login | Settings({setting: str(path) for setting, path in files.items() if path is not None})
 
 
 def _mechanism_in(login: Settings) -> str:
@@ -273,7 +118,7 @@ def _check_login(section: Section, login: Settings) -> None:
     """Refuse a login that is not complete, which librdkafka refuses without its name, or does not use."""
     protocol, mechanism = (login.get("security.protocol") or "PLAINTEXT").upper(), _mechanism_in(login)
     is_free = "protocol" in section or "security.protocol" not in login  # else it is written elsewhere
-    file = next((name for name in _SECURITY_FILES if name in section), None)
+    file = next((name for name in SECURITY_FILES if name in section), None)
     if file and not protocol.endswith("SSL"):
         advice = f"Write protocol: {'SASL_SSL' if protocol.startswith('SASL_') else 'SSL'}, or remove {file}."
         section.problem("protocol" if is_free else file, f"one with SSL, for {file}", protocol, advice)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.config.catalog import read_catalog
-from ticdc_assets.config.changefeed import read_changefeed
+from ticdc_assets.config.catalog import catalog_of
+from ticdc_assets.config.changefeed import changefeed_of
+from ticdc_assets.config.config_file import ConfigFile
 from ticdc_assets.config.files import text_of
 from ticdc_assets.config.model import Changefeed, Config, SparkConfig
-from ticdc_assets.config.object_store import ObjectStore, read_object_store
+from ticdc_assets.config.object_store import ObjectStore, object_store_of
 from ticdc_assets.config.reading import Problems, Section, nearest, parse_yaml, shown
 from ticdc_assets.config.sink import Protocol
 from ticdc_assets.config.source_model import KafkaSource, MessagesSource, StorageSource
+from ticdc_assets.config.validation import Context, validated
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 
 CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
+SCHEMA: Final = Path(str(files("ticdc_assets"))) / "config" / "changefeeds.schema.json"
+"""The JSON Schema of the file, for editors."""
 PACKAGED_SAMPLE: Final = Path(str(files("ticdc_assets"))) / "sample"
+
+
+def editor_line(folder: Path) -> str:
+    """The first line of a config in this folder, by which editors find the JSON Schema and check what is typed.
+
+    The path is relative where the installation is below the folder, as a virtual environment in a project is.
+    """
+    path = os.path.relpath(SCHEMA, folder) if SCHEMA.is_relative_to(folder.absolute()) else SCHEMA.as_uri()
+    return f"# yaml-language-server: $schema={path}\n"
 
 
 def load(
@@ -51,26 +64,26 @@ def _read(path: Path, environ: Mapping[str, str], lake: Path, advice: str) -> Co
         problems.take(error)
         values = None
     problems.raise_if_any()
-    root = Section(values or {}, "", problems, environ)
-    config = _config(root, path, lake)
+    root = Section(values or {}, "", problems)
+    file = validated(ConfigFile, root, Context(environ, path.parent)) or ConfigFile()
+    config = _config(file, root, path, lake)
     problems.raise_if_any()
     return config
 
 
-def _config(root: Section, path: Path, lake: Path) -> Config:
-    catalog = read_catalog(root.section("catalog"), path.parent, lake)
-    store = read_object_store(root, catalog.warehouse)
-    if store is not None:
+def _config(file: ConfigFile, root: Section, path: Path, lake: Path) -> Config:
+    catalog = catalog_of(file.catalog, root.below("catalog"), path.parent, lake)
+    store = None
+    if file.object_store is not None:
+        store = object_store_of(file.object_store, root.below("object_store"), catalog.warehouse)
         catalog = replace(catalog, store=store)
-    spark = _spark(root.section("spark"))
-    feeds = root.section("changefeeds")
-    changefeeds = [read_changefeed(feeds, name, path.parent, catalog) for name in feeds]
+    feeds = root.below("changefeeds")
+    changefeeds = [changefeed_of(keys, feeds, name, path.parent, catalog) for name, keys in file.changefeeds.items()]
     if not len(feeds):
         root.problem("changefeeds", "at least one changefeed", "none", "Describe one: changefeeds: {name: {...}}.")
-    root.close()
     complete = tuple(_opened(c, store) for c in changefeeds if c is not None)
     _check_together(feeds, complete)
-    return Config(path, catalog, spark, complete)
+    return Config(path, catalog, SparkConfig(file.spark.master, file.spark.conf), complete)
 
 
 def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
@@ -83,46 +96,6 @@ def _opened(changefeed: Changefeed, store: ObjectStore | None) -> Changefeed:
     if large_rows.claim_check is not None:
         large_rows = replace(large_rows, claim_check=store.opens(large_rows.claim_check))
     return replace(changefeed, source=source, large_rows=large_rows)
-
-
-# ---- Spark -----------------------------------------------------------------------------------------------------------
-
-
-def _spark(section: Section) -> SparkConfig:
-    master = section.text("master") or SparkConfig().master
-    if master.startswith("sc://"):
-        section.problem("master", *_NO_CONNECT)
-    elif not _MASTER.fullmatch(master):
-        advice = "Spark knows local, local[N], local[*], spark://host:port, yarn and k8s://https://host:port."
-        section.problem("master", "the master of a Spark", shown(master), advice)
-    if section.raw("remote") is not None:
-        section.problem("remote", *_NO_CONNECT)
-    conf = section.settings("conf")
-    for name in conf:
-        if not name.startswith(_SETTING):
-            advice = "Spark takes no other settings, and would not tell."
-            section.problem("conf", f"names that begin with {_SETTING}", shown(name), advice)
-    if "spark.master" in conf:  # settings that depend on the master are chosen by the key
-        section.problem("conf", "settings without spark.master", "spark.master", "Write it as master:, next to conf:.")
-    if "spark.remote" in conf:
-        section.problem("conf", *_NO_CONNECT)
-    if conf.get(_CASE, "true").strip().lower() != "true":
-        advice = "Remove it. Spark would take columns of a source for one, such as s and the long s."
-        section.problem("conf", f"{_CASE}: true", shown(conf[_CASE]), advice)
-    section.close()
-    return SparkConfig(master, conf)
-
-
-_SETTING: Final = "spark."
-_CASE: Final = "spark.sql.caseSensitive"
-_MASTER: Final = re.compile(
-    r"local(\[([1-9]\d*|\*)(,\s*\d+)?\]|-cluster\[.*\])?|yarn|k8s://.+|spark://[^\s,:/]+:\d+(,[^\s,:/]+:\d+)*"
-)
-_NO_CONNECT: Final = (
-    "the master of a Spark with a JVM on this machine",
-    "Spark Connect",
-    "Mirrors are merged through the driver's own JVM: name the cluster in master:, such as spark://host:7077.",
-)
 
 
 # ---- changefeeds together --------------------------------------------------------------------------------------------

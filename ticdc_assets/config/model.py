@@ -18,7 +18,6 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates
 from ticdc_assets.table_filter import TableFilter
 
-CATALOG_TYPES: Final = ("sql", "rest", "glue", "hive")
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
 PORTABLE_SIGNING_NAMES: Final = ("glue", "s3tables")
 NAMING_CATALOG_TYPES: Final = ("rest", "glue")

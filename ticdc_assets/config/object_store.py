@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, Strict
 
 from ticdc_assets.config.reading import Section, shown
 from ticdc_assets.config.secrets import Settings
 from ticdc_assets.config.sink import Storage
+from ticdc_assets.config.validation import Keys, refused
+from ticdc_assets.config.values import Text
 
 PYARROW_ADVICE: Final = "Install the pyarrow of PyPI, which has all stores: pip install --force-reinstall pyarrow."
 
@@ -152,46 +156,67 @@ def _opposite(text: str) -> str:
     return "false" if text == "true" else "true"
 
 
-# ---- reading ---------------------------------------------------------------------------------------------------------
+# ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-def read_object_store(root: Section, warehouse: str | None) -> ObjectStore | None:
-    """The block `object_store`; None without one. Its type defaults to that of the warehouse."""
-    if "object_store" not in root:
-        root.raw("object_store")
-        return None
-    section = root.section("object_store")
+def _endpoint(text: str) -> str:
+    if not _is_address(text):
+        advice = "Write http://host:port or https://host, without a bucket; credentials have keys of their own."
+        raise refused("the address of the store", shown(text), advice)
+    return text
+
+
+class ObjectStoreKeys(Keys):
+    """The object store of the warehouse, and of every source bucket and claim check in the same store."""
+
+    type: Annotated[StoreType | None, Strict(False)] = Field(
+        default=None, description="the kind of store; default: that of the warehouse's URI, else `s3`"
+    )
+    endpoint: Annotated[Text, AfterValidator(_endpoint)] | None = Field(
+        default=None,
+        description="`http://host:port` or `https://host`; for `s3` and `gcs`. Default: the provider's own",
+        examples=["http://minio:9000"],
+    )
+    region: Text | None = Field(
+        default=None, description="for `s3`; default: that of the environment", examples=["eu-west-1"]
+    )
+    path_style: bool | None = Field(
+        default=None, description="`false` where buckets are host names; for `s3`. Default: `true` with an `endpoint`"
+    )
+    access_key: Text | None = Field(default=None, description="for `s3`, with `secret_key`; default: the environment's")
+    secret_key: Text | None = Field(default=None, description="the secret that belongs to `access_key`")
+    session_token: Text | None = Field(default=None, description="the token that belongs to a temporary `access_key`")
+    account: Text | None = Field(default=None, description="the storage account; for `azure`, which requires it")
+    account_key: Text | None = Field(default=None, description="for `azure`; default: the environment's credentials")
+    sas_token: Text | None = Field(default=None, description="for `azure`, in place of `account_key`")
+
+
+def object_store_of(keys: ObjectStoreKeys, section: Section, warehouse: str | None) -> ObjectStore | None:
+    """The store; None if it is not that of the warehouse. `section` has its keys."""
     of_warehouse = store_type_of(warehouse)
-    kind = StoreType(section.choice("type", tuple(StoreType), of_warehouse or StoreType.S3))
+    kind = keys.type or of_warehouse or StoreType.S3
     if of_warehouse not in (None, kind):
         advice = "Remove type:, or name another warehouse. Settings of a source alone are in its own options."
         section.problem("type", f"{of_warehouse}, as in the URI of the warehouse", str(kind), advice)
         return None
-    hidden = frozenset(name for name in _NAMES[kind] if isinstance(section.raw(name), dict))
-    found = {name: _value(section, name) for name in _NAMES[kind]}
-    settings = {name: value for name, value in found.items() if value is not None}
-    if kind is StoreType.S3 and "endpoint" in settings:
-        settings.setdefault("path_style", "true")
-    _check(section, kind, settings)
-    section.close()
-    return ObjectStore(kind, Settings(settings, hidden))
+    written = {name: value for name, value in keys if name != "type" and name in section}
+    for name in written:
+        if name not in _NAMES[kind]:
+            advice = f"Remove it, or name another type. Its keys: {', '.join(sorted(_NAMES[kind]))}."
+            section.problem(name, f"a key of the type {kind}", "one of another type", advice)
+    if kind is StoreType.S3 and keys.endpoint is not None:
+        written.setdefault("path_style", True)
+    found = {
+        name: str(value).lower() if name == "path_style" else value
+        for name, value in written.items()
+        if value is not None
+    }
+    _check_credentials(section, kind)
+    hidden = frozenset(name for name in found if isinstance(section.values.get(name), dict))
+    return ObjectStore(kind, Settings(found, hidden))
 
 
-def _value(section: Section, name: str) -> str | None:
-    if name != "path_style":
-        return section.text(name)
-    written = section.raw(name)
-    if written is not None and not isinstance(written, bool):
-        section.problem(name, "true or false", shown(written), "Write path_style: true, or leave it out.")
-        return None
-    return None if written is None else str(written).lower()
-
-
-def _check(section: Section, kind: StoreType, settings: dict[str, str]) -> None:
-    endpoint = settings.get("endpoint")
-    if endpoint is not None and not _is_address(endpoint):
-        advice = "Write http://host:port or https://host, without a bucket; credentials have keys of their own."
-        section.problem("endpoint", "the address of the store", shown(endpoint), advice)
+def _check_credentials(section: Section, kind: StoreType) -> None:
     if ("access_key" in section) != ("secret_key" in section):
         missing = "secret_key" if "access_key" in section else "access_key"
         advice = f"Add {missing}, or leave both out: then the environment's own are taken."

@@ -1,23 +1,21 @@
-"""A strict reader for user input: unknown keys, wrong types and missing values become `ConfigFault`s with their
-position.
+"""The YAML of the file with the lines of its keys, and the problems found in it, each with its place.
 
-A `Section` is one mapping of the file. Its reader takes each key once; `close()` refuses the rest and suggests the
-nearest known key. Problems are collected, so that the user can fix all of them at once. They never quote a value that
-could be a secret.
+Problems are collected, so that the user can fix all of them at once. They never quote a value that could be a secret.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import yaml
 
-from ticdc_assets.config.secrets import Settings, redacted
+from ticdc_assets.config.secrets import redacted
 from ticdc_assets.errors import ConfigError, ConfigFaultsError
+from ticdc_assets.table_filter import TableFilter
 
 T = TypeVar("T")
 
@@ -28,10 +26,6 @@ _SHOWN_CHARS_MAX: Final = 60
 SIMILAR_MIN: Final = 0.75
 """Below it, names are different words: `alerts` and `tables` have 0.67."""
 _PART_CHARS_MIN: Final = 3
-
-_MAY_BE_EMPTY: Final = "password"
-"""The end of the keys whose value may be empty. Elsewhere an empty variable is one that nobody has set: with it, the
-default would be taken for what the file names."""
 
 _TAB: Final = "character '\\t'"
 _FOUND: Final = re.compile(r"(?:but )?found ")
@@ -242,24 +236,35 @@ def kind_of(value: object) -> str:
 
 
 class Section:
-    """One mapping of the config at `path`, read key by key."""
+    """One mapping of the file, at a path: the place of the faults that checks of several keys find."""
 
-    def __init__(self, values: Mapping[str, Any], path: str, problems: Problems, environ: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, Any], path: str, problems: Problems) -> None:
         self.values = values
         self._lines: Mapping[Hashable, int] = getattr(values, "lines", {})
         self._path = path
-        self._taken: list[str] = []
         self.problems = problems
-        self.environ = environ
 
     def __contains__(self, key: str) -> bool:
         return self.values.get(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self.values))
+        return iter(self.values)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether a fault was found in it."""
+        return any(fault.where.startswith((f"{self._path}.", f"{self._path} (")) for fault in self.problems.found)
+
+    def below(self, *path: str) -> Section:
+        """The mapping at a path below this one; empty where there is none."""
+        values, place = self.values, self._path
+        for key in path:
+            found = values.get(key)
+            values, place = found if isinstance(found, dict) else {}, f"{place}.{key}" if place else key
+        return Section(values, place, self.problems)
 
     def place(self, key: str) -> str:
         """The place of a key, for an error message."""
@@ -271,107 +276,6 @@ class Section:
         """Add a fault of a key of this section."""
         self.problems.add(self.place(key), expected, found, advice)
 
-    def below(self, *path: str) -> Section:
-        """The mapping at a path below this one; empty where there is none."""
-        values, place = self.values, self._path
-        for key in path:
-            found = values.get(key)
-            values, place = found if isinstance(found, dict) else {}, f"{place}.{key}" if place else key
-        return Section(values, place, self.problems, self.environ)
-
-    def _take(self, key: str) -> Any:
-        self._taken.append(key)
-        return self.values.get(key)
-
-    def close(self) -> None:
-        """Refuse every key that was not read."""
-        for key in self.values:
-            if key in self._taken:
-                continue
-            meant = nearest(key, self._taken)
-            advice = f"Did you mean {meant}?" if meant else f"Known keys: {', '.join(sorted(set(self._taken)))}."
-            self.problem(key, "a known key", "an unknown one", advice)
-
-    def section(self, key: str) -> Section:
-        """The mapping below a key; empty if there is none."""
-        value = self._take(key)
-        if value is not None and not isinstance(value, dict):
-            self.problem(key, "a mapping", f"a {kind_of(value)}", f"Write keys and values below {key}.")
-            value = None
-        path = f"{self._path}.{key}" if self._path else key
-        return Section(value or {}, path, self.problems, self.environ)
-
-    def raw(self, key: str) -> Any:
-        """The value of the key, unchecked."""
-        return self._take(key)
-
-    def text(self, key: str, default: str | None = None) -> str | None:
-        """A text, or the value of the environment variable in `{env: NAME}`."""
-        value = self._take(key)
-        if value is None:
-            return default
-        found = self.resolve(key, value)
-        return default if found is None else found
-
-    def resolve(self, key: str, value: object, *, numbers: bool = False) -> str | None:
-        """The text of a value. Without one: None, and a problem is added."""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, dict):
-            return self._environment(key, value)
-        if numbers and isinstance(value, bool | int | float):
-            return str(value).lower() if isinstance(value, bool) else str(value)
-        self.problem(key, "a text", f"a {kind_of(value)}", "Put it in quotes, or write {env: NAME}.")
-        return None
-
-    def _environment(self, key: str, value: Mapping[str, object]) -> str | None:
-        name = value.get("env")
-        if list(value) != ["env"] or not isinstance(name, str):
-            self.problem(key, "a text or {env: NAME}", "another mapping", "Write {env: NAME}, with nothing else in it.")
-            return None
-        found = self.environ.get(name)
-        if found is None:
-            self.problem(key, f"the environment variable {name}", "none set", f"Set {name} and try again.")
-        elif not found and not key.endswith(_MAY_BE_EMPTY):
-            self.problem(
-                key, f"a value in the environment variable {name}", "an empty one", f"Set {name}, or remove it."
-            )
-        return found
-
-    def choice(self, key: str, known: Sequence[str], default: str) -> str:
-        """One of the known words."""
-        value = self._take(key)
-        if value is None:
-            return default
-        if value in known:
-            return str(value)
-        meant = nearest(str(value), known)
-        advice = f"Did you mean {meant}?" if meant else f"Write one of {', '.join(known)}."
-        self.problem(key, f"one of {', '.join(known)}", shown(value), advice)
-        return default
-
-    def texts(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
-        """A list of texts; a single text is a list of one."""
-        value = self._take(key)
-        if value is None:
-            return tuple(default)
-        if isinstance(value, str):
-            return (value,)
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return tuple(value)
-        found = f"a {kind_of(value)}"
-        if isinstance(value, list):
-            found += f" with a {kind_of(next(item for item in value if not isinstance(item, str)))}"
-        self.problem(key, "a list of texts", found, f'Write {key}: ["...", "..."].')
-        return tuple(default)
-
-    def settings(self, key: str) -> Settings:
-        """A free mapping of names to values, for a library that checks it."""
-        below = self.section(key)
-        values = {name: below.resolve(name, below.raw(name), numbers=True) for name in below}
-        hidden = frozenset(name for name in below if isinstance(below.raw(name), dict))
-        return Settings({name: value for name, value in values.items() if value is not None}, hidden)
-
     def checked(self, key: str, make: Callable[[], T], default: T) -> T:
         """The result of `make`; its ConfigError becomes a problem of this key."""
         try:
@@ -380,3 +284,7 @@ class Section:
             where = f"{self.place(key)}, {error.where}" if error.where else self.place(key)
             self.problems.add(where, error.expected, error.found, error.advice)
             return default
+
+    def filter(self, key: str, rules: tuple[str, ...], case_sensitive: bool) -> TableFilter:
+        """The filter of the key; none of the tables where a rule has a fault."""
+        return self.checked(key, lambda: TableFilter(rules, case_sensitive), TableFilter(()))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+
 from ticdc_assets.config.files import absolute_path
-from ticdc_assets.config.kafka import kafka_of_sink_uri, read_kafka
+from ticdc_assets.config.kafka import kafka_of, kafka_of_sink_uri
+from ticdc_assets.config.kafka_keys import KafkaKeys
 from ticdc_assets.config.reading import Section
-from ticdc_assets.config.secrets import Secret
+from ticdc_assets.config.secrets import Secret, Settings
 from ticdc_assets.config.sink import (
     KAFKA_SCHEMES,
     STORAGE_OPTIONS,
@@ -30,6 +33,18 @@ from ticdc_assets.config.source_model import (
     Source,
     StorageSource,
 )
+from ticdc_assets.config.validation import Context, Keys, Refusal, RefusedError
+from ticdc_assets.config.values import (
+    VARIABLE,
+    FilePath,
+    FilledPath,
+    FilledText,
+    FreeSettings,
+    SecretText,
+    Text,
+    also,
+    text_of,
+)
 from ticdc_assets.errors import ConfigError
 
 _KINDS: Final = ("storage", "capture", "kafka", "messages")
@@ -41,34 +56,101 @@ def storage_at(where: str, base: Path) -> Storage:
     return storage_of(where, "") if "://" in where else Storage(absolute_path(base, where))
 
 
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def _options(found: Settings) -> Settings:
+    known = f"Known options: {', '.join(sorted(STORAGE_OPTIONS))}."
+    unknown = [name for name in found if name not in STORAGE_OPTIONS]
+    if unknown:
+        raise RefusedError(*(Refusal("options of TiCDC's storage URI", name, known) for name in unknown))
+    return found
+
+
+class SourceKeys(Keys):
+    """Where the stream is read, if not where `sink_uri` says: one of storage, capture, kafka and messages."""
+
+    storage: Text | None = Field(
+        default=None, description="the folder or URI of the output of a storage sink", examples=["s3://bucket/prefix"]
+    )
+    options: Annotated[FreeSettings, AfterValidator(_options)] = Field(
+        default=Settings(),
+        description="beside `storage`: options of TiCDC's storage URIs (`endpoint`, `region`, `access-key`, "
+        "`secret-access-key` and so on); without them the store's default credentials are used",
+        examples=[{"region": "eu-west-1"}],
+    )
+    capture: FilledPath | None = Field(default=None, description="captured Kafka messages, a file or a folder of files")
+    kafka: KafkaKeys | None = Field(
+        default=None, description="[topics of a cluster](#kafka), if `sink_uri` does not name them"
+    )
+    messages: FilledText | None = Field(
+        default=None, description="another changefeed of the file, whose landed messages are decoded again"
+    )
+
+
+def _auth(value: Any, info: ValidationInfo[Context]) -> Any:
+    """The keys of a login; a text is a token, or user and password with a colon between them."""
+    if isinstance(value, dict) and list(value) != ["env"]:
+        return value
+    user, colon, rest = text_of(value, info.context, "auth").partition(":")
+    return {"user": user, "password": rest} if colon else {"token": user}
+
+
+class AuthKeys(Keys):
+    """The login for a schema registry: user and password, or a bearer token."""
+
+    user: Text | None = Field(default=None, description="the user")
+    password: SecretText = Field(default=None, description="the password of the user")
+    token: SecretText = Field(default=None, description="a bearer token, in place of both")
+
+
+class RegistryKeys(Keys):
+    """The schemas of the Avro protocol: a Confluent registry, or a file."""
+
+    url: Text | None = Field(
+        default=None, description="the registry; default: that of the sink URI", examples=["https://registry:8081"]
+    )
+    file: FilePath = Field(default=None, description="a list of `{id, subject, version, schema}`, in JSON")
+    auth: Annotated[AuthKeys | None, BeforeValidator(_auth)] = Field(
+        default=None,
+        description="`{user, password}`, or `{token}`, or a text: `user:password` or a token",
+        json_schema_extra=also({"type": "string"}, VARIABLE),
+    )
+
+
 # ---- source ----------------------------------------------------------------------------------------------------------
 
 
-def read_source(section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path) -> Source | None:
-    """The source; None if it is invalid."""
-    source = section.section("source")
-    given = [kind for kind in _KINDS if kind in source]
-    readers: dict[str, Callable[[], Source | None]] = {
-        "storage": lambda: _storage(source, base),
-        "capture": lambda: _capture(source, base),
-        "messages": lambda: _messages(source),
-        "kafka": lambda: read_kafka(source.section("kafka"), uri, sink, config, base),
-    }
-    for kind in _KINDS:
-        if kind not in given or len(given) > 1:
-            source.raw(kind)
-    if given != ["storage"]:
-        source.raw("options")
-    found = readers[given[0]]() if len(given) == 1 else None
+def source_of(
+    keys: SourceKeys, section: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path
+) -> Source | None:
+    """The source of a changefeed, the keys of `section`; None if it is invalid."""
+    below = section.below("source")
+    given = [kind for kind in _KINDS if kind in below]
     if len(given) > 1:
         advice = "Keep the one that this project reads."
         section.problem("source", f"one of {', '.join(_KINDS)}", " and ".join(given), advice)
-    source.close()
-    if not given:
+    if given:
+        found = _written(keys, below, uri, sink, config, base) if len(given) == 1 else None
+    else:
         found = section.checked("sink_uri", lambda: _named_by(uri, sink, config), None)
     if found is not None:
         _check_protocol(section, found, sink)
     return found
+
+
+def _written(
+    keys: SourceKeys, below: Section, uri: str, sink: SinkOptions, config: Mapping[str, Any], base: Path
+) -> Source | None:
+    if keys.storage is not None:
+        where = keys.storage
+        place = below.checked("storage", lambda: storage_at(where, base), None)
+        return None if place is None else StorageSource(Storage(place.location, place.options | keys.options))
+    if keys.capture is not None:
+        return CaptureSource(keys.capture)
+    if keys.messages is not None:
+        return MessagesSource(keys.messages)
+    return None if keys.kafka is None else kafka_of(keys.kafka, below.below("kafka"), uri, sink, config)
 
 
 def _check_protocol(section: Section, source: Source, sink: SinkOptions) -> None:
@@ -79,27 +161,6 @@ def _check_protocol(section: Section, source: Source, sink: SinkOptions) -> None
         kind = "a storage sink" if in_storage else "messages"
         advice = "Check protocol and source: storage holds csv or canal-json, Kafka all but csv."
         section.problem("source", f"a protocol that {kind} can hold", str(sink.protocol), advice)
-
-
-def _storage(source: Section, base: Path) -> Source | None:
-    where = source.text("storage")
-    extra = source.settings("options")
-    for name in extra:
-        if name not in STORAGE_OPTIONS:
-            advice = f"Known options: {', '.join(sorted(STORAGE_OPTIONS))}."
-            source.problem("options", "options of TiCDC's storage URI", f"{name}", advice)
-    place = source.checked("storage", lambda: storage_at(where or "", base), None)
-    return None if place is None else StorageSource(Storage(place.location, place.options | extra))
-
-
-def _capture(source: Section, base: Path) -> Source | None:
-    where = source.text("capture")
-    return CaptureSource(Path(absolute_path(base, where))) if where else None
-
-
-def _messages(source: Section) -> Source | None:
-    name = source.text("messages")
-    return MessagesSource(name) if name else None
 
 
 def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
@@ -114,45 +175,25 @@ def _named_by(uri: str, sink: SinkOptions, config: Mapping[str, Any]) -> Source:
 # ---- schema registry and claim check ---------------------------------------------------------------------------------
 
 
-def read_registry(
-    section: Section, sink: SinkOptions, source: Source | None, config: Mapping[str, Any], base: Path
+def registry_of(
+    keys: RegistryKeys, section: Section, sink: SinkOptions, source: Source | None
 ) -> SchemaRegistry | None:
-    """The registry; None if the protocol needs none."""
-    faults = len(section.problems.found)
-    registry = section.section("schema_registry")
-    url, file = registry.text("url"), registry.text("file")
-    auth = _auth(registry)
-    registry.close()
-    if url and file:
+    """The registry of a changefeed, the keys of `section`; None if the protocol needs none."""
+    if keys.url and keys.file:
         section.problem("schema_registry", "url or file", "both", "Remove one of the two.")
-    if file:
-        return SchemaRegistry(file=Path(absolute_path(base, file)))
-    url = url or sink.avro.schema_registry
+    if keys.file:
+        return SchemaRegistry(file=keys.file)
+    url = keys.url or sink.avro.schema_registry
+    auth = None if keys.auth is None else RegistryAuth(keys.auth.user, keys.auth.password, keys.auth.token)
     if url:
         return section.checked("schema_registry", lambda: _registry_at(url, auth), None)
     if sink.protocol != Protocol.AVRO:
         return None
     path = _next_to_capture(source, "registry.json")
-    if path is None and len(section.problems.found) == faults:
+    if path is None and not section.below("schema_registry").is_faulty:
         advice = "Add schema_registry: {url: ...}, or {file: registry.json}."
         section.problem("schema_registry", "the registry that the Avro protocol needs", "none", advice)
     return SchemaRegistry(file=path) if path else None
-
-
-def _auth(registry: Section) -> RegistryAuth | None:
-    written = registry.raw("auth")
-    if written is None:
-        return None
-    if isinstance(written, dict) and list(written) != ["env"]:
-        auth = registry.section("auth")
-        user, password, token = auth.text("user"), auth.text("password"), auth.text("token")
-        auth.close()
-    else:
-        text = registry.text("auth") or ""
-        user, colon, rest = text.partition(":")
-        password, token = (rest, None) if colon else (None, text)
-        user = user if colon else None
-    return RegistryAuth(user, Secret(password) if password else None, Secret(token) if token else None)
 
 
 def _registry_at(url: str, auth: RegistryAuth | None) -> SchemaRegistry:
@@ -173,9 +214,10 @@ def _next_to_capture(source: Source | None, name: str) -> Path | None:
     return path if path.exists() else None
 
 
-def read_claim_check(section: Section, sink: SinkOptions, source: Source | None, base: Path) -> Storage | None:
+def claim_check_of(
+    where: str | None, section: Section, sink: SinkOptions, source: Source | None, base: Path
+) -> Storage | None:
     """The storage of large messages; None if the changefeed does not use claim-check."""
-    where = section.text("claim_check")
     if where:
         return section.checked("claim_check", lambda: storage_at(where, base), None)
     path = _next_to_capture(source, "claim-check")

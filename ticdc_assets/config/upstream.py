@@ -30,9 +30,11 @@ def _tls(value: Any) -> Any:
 class TlsKeys(Keys):
     """TLS of the connection: encrypted, and the server is verified. `true` has all defaults."""
 
-    ca: FilePath = Field(None, description="the PEM file that verifies the server; default: the system's authorities")
-    cert: FilePath = Field(None, description="the PEM file of the client's certificate")
-    key: FilePath = Field(None, description="the PEM file of its key")
+    ca: FilePath = Field(
+        default=None, description="the PEM file that verifies the server; default: the system's authorities"
+    )
+    cert: FilePath = Field(default=None, description="the PEM file of the client's certificate")
+    key: FilePath = Field(default=None, description="the PEM file of its key")
 
 
 class UpstreamKeys(Keys):
@@ -40,10 +42,10 @@ class UpstreamKeys(Keys):
 
     host: Text = Field(description="the name or address of a TiDB server", min_length=1)
     user: Text = Field(description="the user who reads there", min_length=1)
-    port: Annotated[int, PlainValidator(_port), WithJsonSchema(SETTING)] = Field(4000, description="its port")
-    password: SecretText = Field(None, description="the password of the user")
+    port: Annotated[int, PlainValidator(_port), WithJsonSchema(SETTING)] = Field(default=4000, description="its port")
+    password: SecretText = Field(default=None, description="the password of the user")
     tls: Annotated[TlsKeys | None, BeforeValidator(_tls)] = Field(
-        None, description="`true`, or `{ca, cert, key}`: PEM files", json_schema_extra=also("boolean")
+        default=None, description="`true`, or `{ca, cert, key}`: PEM files", json_schema_extra=also({"type": "boolean"})
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -71,6 +71,10 @@ class Keys(BaseModel):
         if not isinstance(values, dict):
             return values
         return {key: value for key, value in values.items() if value is not None or key not in cls.model_fields}
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Nothing: values may be secret."""
+        return iter(())
 
 
 K = TypeVar("K", bound=Keys)
@@ -153,10 +157,13 @@ def _missing(model: type[Keys], place: Location) -> Refusal:
 
 def _model_at(model: type[Keys], place: Location) -> type[Keys]:
     """The model of the mapping at a place."""
+    is_name = False
     for key in place:
-        field = model.model_fields.get(str(key))
-        if field is not None:  # else it is the name of a changefeed
-            model = next(_models_in(field.annotation))
+        if is_name:  # such as that of a changefeed
+            is_name = False
+            continue
+        annotation = model.model_fields[str(key)].annotation
+        model, is_name = next(_models_in(annotation)), get_origin(annotation) is dict
     return model
 
 

@@ -64,7 +64,7 @@ def _path(value: Any, info: ValidationInfo[Context]) -> Path | None:
     return Path(absolute_path(info.context.base, text)) if (text := _text(value, info)) else None
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def texts_of(value: Any) -> tuple[str, ...]:
     """A list of texts; a single text is a list of one."""
     if value is None:
         return ()
@@ -93,10 +93,14 @@ def _settings(value: Any, info: ValidationInfo[Context]) -> Settings:
     return Settings(found, frozenset(name for name, written in value.items() if isinstance(written, dict)))
 
 
-def _not_empty(text: str) -> str:
+def _not_empty(text: str, info: ValidationInfo[Context]) -> str:
     if not text:
-        raise refused("a value", "an empty text", "Write one, or remove the key.")
+        raise refused("a value", "an empty text", f"Write one, or remove {info.field_name}.")
     return text
+
+
+def _filled_path(value: Any, info: ValidationInfo[Context]) -> Path:
+    return Path(absolute_path(info.context.base, _not_empty(_text(value, info), info)))
 
 
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema(TEXT)]
@@ -106,12 +110,13 @@ SecretText = Annotated[Secret | None, PlainValidator(_secret), WithJsonSchema(TE
 """A text that is not shown; an empty one is none."""
 FilePath = Annotated[Path | None, PlainValidator(_path), WithJsonSchema(TEXT)]
 """An absolute path; an empty one is none."""
-Texts = Annotated[tuple[str, ...], PlainValidator(_texts), WithJsonSchema(TEXTS)]
+FilledPath = Annotated[Path, PlainValidator(_filled_path), WithJsonSchema(TEXT)]
+Texts = Annotated[tuple[str, ...], PlainValidator(texts_of), WithJsonSchema(TEXTS)]
 FreeSettings = Annotated[
     Settings, PlainValidator(_settings), WithJsonSchema({"type": "object", "additionalProperties": SETTING})
 ]
 
 
-def also(kind: str) -> Callable[[dict[str, Any]], None]:
-    """Let the JSON Schema of a key take values of another type too."""
-    return lambda schema: schema["anyOf"].append({"type": kind})
+def also(*forms: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Let the JSON Schema of a key take other forms too."""
+    return lambda schema: schema["anyOf"].extend(forms)

@@ -1,6 +1,6 @@
 """Tables whose settings in the config differ from those that their rows were read with: they are held.
 
-What happens to every key of a changefeed that changes is declared in `config.key_changes`.
+What happens to every key of a changefeed that changes is declared in `config.changefeed_keys`.
 """
 
 from __future__ import annotations

@@ -164,6 +164,7 @@ def test_what_is_scaffolded_loads_with_a_lake_outside_of_defs(tmp_path: Path, pa
     written = yaml.safe_load((folder / "defs.yaml").read_text())
     path = (folder / written["attributes"]["config_path"]).resolve()
     assert path == tmp_path / "changefeeds.yaml"
+    assert path.read_text().startswith("# yaml-language-server: $schema=")
     assert Path(load(path, {}).catalog.warehouse or "").is_relative_to(tmp_path / "lake")
     assert {key.path[0] for key in keys(built(path))} == {params.get("changefeed", "shop")}
 

@@ -164,6 +164,7 @@ def test_six_changefeeds_of_the_sample_have_equal_changelogs(tmp_path: Path):
 
 def test_changefeeds_that_are_asked_for_are_compared_with_each_other_alone(tmp_path: Path):
     demo_module.prepare(tmp_path / "demo")
+    assert (tmp_path / "demo" / "changefeeds.yaml").read_text().startswith("# yaml-language-server: $schema=")
     config = load(tmp_path / "demo" / "changefeeds.yaml", {})
     for name in ("open", "avro"):
         run = run_of(Lake(config, config.changefeed(name)), None)

@@ -40,3 +40,13 @@ def refused(folder: Path, text: str | dict[str, Any], **environ: str) -> ConfigE
     with pytest.raises(ConfigError) as caught:
         loaded(folder, text, **environ)
     return caught.value
+
+
+def whole(block: str) -> str:
+    """A config file with the block in its place: a block may hold one part of a file."""
+    stream = 'sink_uri: "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"'
+    if "changefeeds:" in block:
+        return block
+    if block.startswith(" "):
+        return f"changefeeds:\n  shop:\n    {stream}\n{block}"
+    return f"{block}changefeeds:\n  shop:\n    {stream}\n"

@@ -175,8 +175,11 @@ def test_brokers_may_be_written_in_every_form_of_librdkafka(tmp_path):
         ({"protocol": "SASL_SLL", "username": "u", "password": "p", "ca": "ca.pem"}, "Did you mean SASL_SSL?"),
         ({"protocol": "ssl", "mechanism": "PLAIN"}, "Write protocol: SASL_SSL, or remove mechanism."),
         ({"password": "p"}, "Write protocol: SASL_PLAINTEXT, or remove password."),
-        ({"mechanism": "PLAIN", "username": "u", "password": ""}, "a password, found an empty one"),
-        ({"protocol": "ssl", "ca": ""}, "a ca, found an empty one"),
+        (
+            {"mechanism": "PLAIN", "username": "u", "password": ""},
+            "an empty text. Write one, or remove password.",
+        ),
+        ({"protocol": "ssl", "ca": ""}, "an empty text. Write one, or remove ca."),
         ({"ca": "ca.pem"}, "Write protocol: SSL, or remove ca."),
         ({"username": "u", "password": "p", "cert": "c.pem"}, "Write protocol: SASL_SSL, or remove cert."),
         ({"mechanism": "PLAIN", "username": {"env": "NONE"}, "password": "p"}, "the environment variable NONE"),

@@ -51,12 +51,6 @@ class Page:
             yield from body.splitlines()
         yield from (" ".join(found.split()) for found in _INLINE_CODE.findall(self.prose))
 
-    def table_keys(self, heading: str) -> list[str]:
-        """The code words in the first column of the table below a heading."""
-        section = self.text.split(f"{heading}\n", 1)[1].split("\n#", 1)[0]
-        firsts = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
-        return [word for first in firsts for word in re.findall(r"`([^`]+)`", first)]
-
 
 def pages() -> list[Page]:
     """All Markdown pages that are part of the repository."""

@@ -13,15 +13,12 @@ import pytest
 
 from ticdc_assets.command_line import entry
 from ticdc_assets.config import load
-from ticdc_assets.config.key_changes import KEY_CHANGES, as_table
-from ticdc_assets_tests.config.config_file import refused, with_feed, written
+from ticdc_assets_tests.config.config_file import whole, written
 from ticdc_assets_tests.documentation.pages import REPOSITORY, Page, pages
 
 PAGES = pages()
 README = Page(REPOSITORY / "README.md")
 THREATS = Page(REPOSITORY / "docs" / "threat-model.md")
-CONFIG = Page(REPOSITORY / "docs" / "config.md")
-STREAM = 'sink_uri: "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"'
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -102,23 +99,6 @@ def _defined(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, definitions)}
 
 
-def test_the_config_reference_lists_the_keys_of_a_changefeed_and_no_others(tmp_path):
-    error = str(refused(tmp_path, with_feed(qqqqqqqqqqq=1)))
-    known = set(re.search(r"Known keys: ([\w, ]+)\.", error)[1].split(", "))
-    assert set(CONFIG.table_keys("## A changefeed")) == known
-
-
-def test_the_config_reference_says_of_each_key_what_a_change_does():
-    assert set(KEY_CHANGES) == set(CONFIG.table_keys("## A changefeed"))
-    assert as_table() in CONFIG.text
-
-
-def test_the_config_reference_lists_the_keys_of_the_catalog_and_no_others(tmp_path):
-    error = str(refused(tmp_path, {**with_feed(), "catalog": {"qqqqqqqqqqq": 1}}))
-    known = set(re.search(r"Known keys: ([\w, ]+)\.", error)[1].split(", "))
-    assert set(CONFIG.table_keys("## catalog")) == known
-
-
 @pytest.mark.parametrize(
     ("page", "block"),
     [(page.name, block) for page in PAGES for block in page.blocks("yaml")],
@@ -130,14 +110,5 @@ def test_every_example_config_is_accepted(page, block, tmp_path):
     (tmp_path / "registry.json").write_text("[]")
     environ = dict.fromkeys(re.findall(r"\{env: (\w+)\}", block), "secret")
     environ |= {"CATALOG_URI": "postgresql+psycopg2://user:secret@host:5432/database"}
-    config = load(written(tmp_path, _whole(block)), environ)
+    config = load(written(tmp_path, whole(block)), environ)
     assert config.changefeeds, page
-
-
-def _whole(block: str) -> str:
-    """A config file with the block in its place: a block may hold one part of a file."""
-    if "changefeeds:" in block:
-        return block
-    if block.startswith(" "):
-        return f"changefeeds:\n  shop:\n    {STREAM}\n{block}"
-    return f"{block}changefeeds:\n  shop:\n    {STREAM}\n"

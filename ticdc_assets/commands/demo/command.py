@@ -13,7 +13,7 @@ from ticdc_assets.commands.demo.sample_check import Line, checked
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import when
 from ticdc_assets.commands.process.run import run_all, summary
-from ticdc_assets.config import PACKAGED_SAMPLE, load
+from ticdc_assets.config import PACKAGED_SAMPLE, editor_line, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.plurals import counted
 from ticdc_assets.spark.requirements import require_java
@@ -79,6 +79,8 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).write_text("Made by `ticdc-assets demo`, which clears it when it runs again.\n")
     shutil.copytree(PACKAGED_SAMPLE, folder, dirs_exist_ok=True)
+    config = folder / "changefeeds.yaml"
+    config.write_text(editor_line(folder) + config.read_text(encoding="utf-8"), encoding="utf-8")
     home = folder / HOME
     home.mkdir()
     (home / "dagster.yaml").write_text(_DAGSTER_YAML)

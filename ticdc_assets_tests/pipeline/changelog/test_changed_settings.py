@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.config.key_changes import KEY_CHANGES, OnChange
+from ticdc_assets.config.changefeed_keys import OnChange
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
@@ -19,6 +19,7 @@ from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.spark import session
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.written_settings import SETTINGS
+from ticdc_assets_tests.config.reference import key_changes
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink, column
 from ticdc_assets_tests.pipeline.two_tables import shown
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME
@@ -291,7 +292,7 @@ def assert_all_is_there(feed: Feed, made: Sink, names: tuple[tuple[str, str], ..
         assert times(feed) <= {"31 12:00", "31 13:00"}
 
 
-@pytest.mark.parametrize("key", sorted(KEY_CHANGES.keys() - OF_MESSAGES))
+@pytest.mark.parametrize("key", sorted(key_changes().keys() - OF_MESSAGES))
 def test_every_key_changes_in_mid_life_as_declared_and_back_without_harm(made: Sink, key: str):
     with_held_table(made)
     again(made, **BASE).run()
@@ -302,9 +303,9 @@ def test_every_key_changes_in_mid_life_as_declared_and_back_without_harm(made: S
     changed = again(made, **{**BASE, **changed_key(made, key)})
     changed.run()
 
-    if KEY_CHANGES[key][0] is OnChange.HELD:
+    if key_changes()[key][0] is OnChange.HELD:
         assert codes(changed) == [NoteCode.SETTINGS]
-    assert_all_is_there(changed, made, (U,) if KEY_CHANGES[key][0] is OnChange.HELD or key == "tables" else (T, U))
+    assert_all_is_there(changed, made, (U,) if key_changes()[key][0] is OnChange.HELD or key == "tables" else (T, U))
     later(made, 2100)
     back = again(made, **BASE)
     back.run()
