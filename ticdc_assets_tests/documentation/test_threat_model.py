@@ -24,7 +24,7 @@ def test_a_limit_of_the_page_is_that_of_the_code(module: str, name: str, value: 
 
 
 def test_every_limit_of_the_decoders_is_on_the_page():
-    named = {name for module, name, _ in LIMIT.findall(PAGE) if module == "protocols.limits"}
+    named = {name for module, name, _ in LIMIT.findall(PAGE) if module == "protocols.formats.limits"}
 
     assert named == {name for name in vars(limits) if name.isupper()}
 
