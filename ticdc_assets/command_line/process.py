@@ -102,7 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _follow(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.process.follow.command import FollowOptions, follow
-    from ticdc_assets.commands.process.follow.metrics_server import LOOPBACK, Address
+    from ticdc_assets.commands.process.follow.report import LOOPBACK, Address
 
     host, port = arguments.metrics or (None, None)
     address = None if port is None else Address(host or LOOPBACK, port)

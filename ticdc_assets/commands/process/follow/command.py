@@ -6,22 +6,22 @@ changefeed whose config or machine is wrong is given up, and the command ends wh
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.each import code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
-from ticdc_assets.commands.process.follow.backoff import Backoff
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, ThroughDagster
-from ticdc_assets.commands.process.follow.metrics import Metrics
-from ticdc_assets.commands.process.follow.metrics_server import Address, served
-from ticdc_assets.commands.process.follow.report import Report
-from ticdc_assets.commands.process.follow.stopping import StopSignal
+from ticdc_assets.commands.process.follow.report import Address, Metrics, Report, served
 from ticdc_assets.errors import ConfigError, MachineError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.spark.jvm import end_jvm, kill_jvm
@@ -29,6 +29,11 @@ from ticdc_assets.spark.settings import for_a_long_session
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+
+FIRST_PAUSE_S: Final = 1.0
+PAUSE_MAX_S: Final = 60.0
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_EXIT_BASE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +131,74 @@ class _Loop:
         self._report.failed(name, sentence_of(error), None)
         self._worst = max(self._worst, code_of(error))
         self._feeds = [pair for pair in self._feeds if pair[0] is not followed]
+
+
+@dataclass(slots=True)
+class Backoff:
+    """When a changefeed is read next: after the interval, or after a pause that doubles with each fault in a row.
+
+    All times are seconds of one monotonic clock.
+    """
+
+    interval_s: float
+    due_s: float = 0.0
+    faults: int = 0
+
+    def succeeded(self, began_s: float) -> None:
+        """A run without a fault began then: the next one begins an interval later, or at once if it took longer."""
+        self.faults = 0
+        self.due_s = began_s + self.interval_s
+
+    def failed(self, now_s: float) -> float:
+        """A run has failed. Returns the seconds until the next one: at least the interval, at most PAUSE_MAX_S where
+        the interval is shorter."""
+        pause_s = max(self.interval_s, min(PAUSE_MAX_S, FIRST_PAUSE_S * 2.0**self.faults))
+        self.faults = min(self.faults + 1, 16)
+        self.due_s = now_s + pause_s
+        return pause_s
+
+
+class StopSignal:
+    """SIGTERM and SIGINT: the first one stops the process between commits, the second one ends it at once.
+
+    Only a flag and a pipe: a signal handler must not take a lock that the interrupted code may hold.
+    """
+
+    def __init__(self, end_at_once: Callable[[], None]) -> None:
+        self._end_at_once = end_at_once
+        self._is_requested = False
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+
+    @property
+    def is_requested(self) -> bool:
+        return self._is_requested
+
+    def request(self) -> None:
+        """Ask the process to stop. Safe in a signal handler."""
+        self._is_requested = True
+        with suppress(OSError):  # a full pipe wakes the reader just as well
+            os.write(self._writing, b".")
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds, or as soon as a stop is requested."""
+        if not self._is_requested:
+            select.select([self._reading], [], [], max(0.0, seconds))
+
+    @contextmanager
+    def handling_signals(self) -> Iterator[None]:
+        """Handle both signals while the body runs. The second signal calls `end_at_once` and ends the process."""
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        for number in _SIGNALS:
+            signal.signal(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self._is_requested:
+            self._end_at_once()
+            os._exit(_EXIT_BASE + number)
+        self.request()

@@ -94,5 +94,6 @@ def is_running(pid: int) -> bool:
 
 
 def scraped(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    request = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
         return answer.read().decode()

@@ -10,8 +10,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.commands.process.follow import changefeed as changefeed_module
-from ticdc_assets.commands.process.follow.backoff import Backoff
-from ticdc_assets.commands.process.follow.stopping import StopSignal
+from ticdc_assets.commands.process.follow.command import Backoff, StopSignal
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.assets.feeds import run_mirrors_without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home

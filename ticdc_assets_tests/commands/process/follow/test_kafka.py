@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from ticdc_assets.cli import main
-from ticdc_assets.commands.process.follow.metrics import Metrics
+from ticdc_assets.commands.process.follow.report import Metrics
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.process.follow.process import follower, scraped
 from ticdc_assets_tests.commands.process.follow.scripted import Scripted, lines_of
@@ -33,9 +34,8 @@ def test_a_fault_of_a_topic_is_printed_once_also_while_no_table_has_news(
     true_init = Metrics.__init__
     monkeypatch.setattr(Metrics, "__init__", lambda self, feeds: made.append(self) or true_init(self, feeds))
     feed = stream.lake()
-    Scripted(
-        monkeypatch, lambda: kafka.remove_topic("s_a"), lambda: None, lambda: shown.append(made[0].text())
-    )  # fmt: skip
+    show = lambda: shown.append(generate_latest(made[0]).decode())  # noqa: E731
+    Scripted(monkeypatch, lambda: kafka.remove_topic("s_a"), lambda: None, show)
 
     assert main(["run", "--follow", "--json", "--config", str(feed.config.path)]) == 0
     kafka.make_topic("s_a")  # the fixture removes it
@@ -47,9 +47,9 @@ def test_a_fault_of_a_topic_is_printed_once_also_while_no_table_has_news(
     assert "expected the topic s_a, found no such topic" in others[0]["error"]
     [of_topic] = [line for line in printed.err.splitlines() if line.startswith("feed: ")]
     assert of_topic == f"feed: {others[0]['error']}"
-    assert 'ticdc_assets_topics_with_faults{changefeed="feed"} 1' in shown[0].splitlines()
-    assert 'ticdc_assets_offsets_left{changefeed="feed"} 0' in shown[0].splitlines()
-    assert 'ticdc_assets_messages_total{changefeed="feed"} 7' in shown[0].splitlines()
+    assert 'ticdc_assets_topics_with_faults{changefeed="feed"} 1.0' in shown[0].splitlines()
+    assert 'ticdc_assets_offsets_left{changefeed="feed"} 0.0' in shown[0].splitlines()
+    assert 'ticdc_assets_messages_total{changefeed="feed"} 7.0' in shown[0].splitlines()
 
 
 @pytest.mark.spark
@@ -75,6 +75,6 @@ def test_topics_are_followed_to_the_truth_while_the_producer_writes_and_the_brok
 
     assert (code, last["complete"], last["held"]) == (0, True, [])
     assert list(last["seconds"]) == ["land", "scan", "changelogs", "mirrors"]
-    assert f'ticdc_assets_messages_total{{changefeed="feed"}} {len(producer.messages)}' in metrics
+    assert f'ticdc_assets_messages_total{{changefeed="feed"}} {len(producer.messages)}.0' in metrics
     assert feed.differences(last_ts(workload)) == []
     assert feed.changes() == expected_changes(workload, old_values=True)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from ticdc_assets.cli import main
 from ticdc_assets.commands.process.follow import command
-from ticdc_assets.commands.process.follow.backoff import PAUSE_MAX_S, Backoff
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, FollowedRun
-from ticdc_assets.commands.process.follow.metrics import Metrics
+from ticdc_assets.commands.process.follow.command import PAUSE_MAX_S, Backoff
+from ticdc_assets.commands.process.follow.report import Metrics
 from ticdc_assets.commands.process.pending import ChangefeedResult
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.tables.maintenance.compaction import FileCounts
@@ -152,16 +153,15 @@ def test_the_metrics_add_up_over_runs_and_the_lag_grows_with_the_clock():
     metrics.add_fault("shop")
     metrics.add(FollowedRun("shop", tso, {"scan": 5.0}), FileCounts(7, 3))  # nothing was pending
 
-    lines = metrics.text().splitlines()
+    lines = generate_latest(metrics).decode().splitlines()
 
     assert 'ticdc_assets_lag_seconds{changefeed="shop"} 10.0' in lines
-    assert 'ticdc_assets_rows_total{changefeed="shop"} 6' in lines
-    assert 'ticdc_assets_runs_total{changefeed="shop"} 2' in lines
-    assert 'ticdc_assets_faults_total{changefeed="shop"} 1' in lines
+    assert 'ticdc_assets_rows_total{changefeed="shop"} 6.0' in lines
+    assert 'ticdc_assets_runs_total{changefeed="shop"} 2.0' in lines
+    assert 'ticdc_assets_faults_total{changefeed="shop"} 1.0' in lines
     assert 'ticdc_assets_stage_seconds_total{changefeed="shop",stage="scan"} 0.5' in lines
-    assert 'ticdc_assets_files{changefeed="shop",kind="delete"} 3' in lines
+    assert 'ticdc_assets_files{changefeed="shop",kind="delete"} 3.0' in lines
     assert not [line for line in lines if "lag" in line and "undated" in line]
-    assert lines[-1] == "# EOF"
     assert metrics.lag_ms("undated") is None
     now_s += 1.5
     assert metrics.lag_ms("shop") == 11_500
