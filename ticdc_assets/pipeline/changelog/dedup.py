@@ -21,6 +21,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
 from ticdc_assets.changes.key_buckets import can_hash, in_bucket
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter, row_groups
 
 CommitTsRange = tuple[int, int]
 """The first and the last commit_ts."""
@@ -153,8 +154,7 @@ def _shared_ranges(parts: Iterable[ChangelogPart]) -> Iterator[CommitTsRange]:
 
 def _row_groups(footer: pq.FileMetaData, low: int, high: int) -> list[pq.RowGroupMetaData]:
     """The row groups that may have rows in the commit_ts range."""
-    groups = map(footer.row_group, range(footer.num_row_groups))
-    return [group for group in groups if _may_have(group, low, high)]
+    return [footer.row_group(number) for number, _ in row_groups(footer, layout.COMMIT_TS, low, high)]
 
 
 # -- the workers' part -------------------------------------------------------------------------------------------------
@@ -206,17 +206,14 @@ def _shared_rows(io: FileIO, part: ComparedPart, comparison: Comparison) -> tupl
     """The identity columns of a part's compared rows, and the numbers of these rows."""
     key = comparison.key
     names = [layout.COMMIT_TS, layout.OP, *key] if key else None
-    found, numbers, at = [], [], 0
+    found, numbers = [], []
     with io.new_input(part.uri).open() as stream:
         file = pq.ParquetFile(stream)
-        for number in range(file.num_row_groups):
-            group = file.metadata.row_group(number)
-            if _may_have(group, comparison.low, comparison.high):
-                table = file.read_row_group(number, columns=names)
-                which = np.flatnonzero(_is_compared(table, comparison))
-                found.append(table.take(pa.array(which)))
-                numbers.append(which + at)
-            at += group.num_rows
+        for number, first in row_groups(file.metadata, layout.COMMIT_TS, comparison.low, comparison.high):
+            table = file.read_row_group(number, columns=names)
+            which = np.flatnonzero(_is_compared(table, comparison))
+            found.append(table.take(pa.array(which)))
+            numbers.append(which + first)
         empty = file.schema_arrow.empty_table()
     rows = pa.concat_tables([empty.select(names) if names else empty, *found])
     return rows if key else rows.drop_columns([layout.SEQ]), np.concatenate([*numbers, np.empty(0, np.int64)])
@@ -234,13 +231,6 @@ def _is_compared(table: pa.Table, comparison: Comparison) -> Bools:
     return between & in_bucket(keys, comparison.bucket, comparison.buckets)
 
 
-def _may_have(group: pq.RowGroupMetaData, low: int, high: int) -> bool:
-    """Whether a row group may have rows in the commit_ts range."""
-    columns = (group.column(number) for number in range(group.num_columns))
-    statistics = next(column.statistics for column in columns if column.path_in_schema == layout.COMMIT_TS)
-    return statistics is None or not statistics.has_min_max or (statistics.min <= high and statistics.max >= low)
-
-
 def _without(io: FileIO, part: ChangelogPart, rows: Ints) -> ChangelogPart | None:
     if len(rows) == part.rows:
         return None
@@ -249,18 +239,15 @@ def _without(io: FileIO, part: ChangelogPart, rows: Ints) -> ChangelogPart | Non
     keep = np.ones(len(table), np.bool_)
     keep[rows] = False
     table = table.filter(pa.array(keep))
-    uri = part.uri.removesuffix(".parquet") + "-once.parquet"
-    written = io.new_output(uri).create(overwrite=True)
-    with pq.ParquetWriter(written, table.schema, compression="zstd", compression_level=1, store_schema=False) as writer:
-        writer.write_table(table)
-    size_bytes = written.tell()
-    written.close()
+    with DataFileWriter(io, part.uri.removesuffix(".parquet") + "-once.parquet", table.schema) as file:
+        file.write(table)
+        written = file.close()
     counts = {c["values"]: c["counts"] for c in pc.value_counts(table.column(layout.OP)).to_pylist()}
     return replace(
         part,
-        uri=uri,
-        size_bytes=size_bytes,
-        footer=writer.writer.metadata,
+        uri=written.uri,
+        size_bytes=written.size_bytes,
+        footer=written.footer,
         rows_by_op=counts,
         commit_ts=CommitBounds.of(table),
     )

@@ -9,12 +9,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 from pyspark import TaskContext
 
 from ticdc_assets.changes import layout
-from ticdc_assets.tables.iceberg.written_file import WrittenFile
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter
 from ticdc_assets.tso import physical_ms
 
 ANSWER: Final = "file binary"
@@ -42,15 +41,11 @@ def write_moved(task: MovedRows, batches: Iterator[pa.RecordBatch]) -> Iterator[
     assert context is not None
     uri = f"{task.prefix}-{context.partitionId():05d}-{context.taskAttemptId()}.parquet"
     io = load_file_io(dict(task.io_properties), location=uri)
-    with io.new_output(uri).create(overwrite=True) as stream:
-        with pq.ParquetWriter(
-            stream, task.schema, compression="zstd", compression_level=1, store_schema=False
-        ) as writer:
-            writer.write_table(_changes(task, first))
-            for batch in full:
-                writer.write_table(_changes(task, batch))
-        size_bytes = stream.tell()
-    answer = pickle.dumps(WrittenFile(uri, size_bytes, writer.writer.metadata))
+    with DataFileWriter(io, uri, task.schema) as file:
+        file.write(_changes(task, first))
+        for batch in full:
+            file.write(_changes(task, batch))
+        answer = pickle.dumps(file.close())
     yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["file"])
 
 

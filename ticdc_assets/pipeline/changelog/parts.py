@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, OutputStream
+from pyiceberg.io import FileIO
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import first_of_each, key_columns
 from ticdc_assets.changes.typed import Ints, TypedChanges, changelog_table, seq_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds, Target
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 _DICTIONARY_ROWS_MIN: Final = 1000
 """With fewer rows, a dictionary costs more space and time than it saves."""
@@ -32,7 +33,7 @@ _HELD_BYTES_MAX: Final = 12 << 20
 _ROWS_OF_COMMIT_MAX: Final = 100_000
 """Each batch is compared with the rows of the newest commit before it. A commit with more rows is divided."""
 _SMALL_BYTES_MAX: Final = 64 << 10
-"""Below this size zstd compresses no better than Snappy, and its setup per column dominates the time."""
+"""Up to this size a file counts as small."""
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class _Open:
 
     io: FileIO
     uri: str
-    file: tuple[OutputStream, pq.ParquetWriter] | None = None
+    file: DataFileWriter | None = None
     held: list[pa.Table] = field(default_factory=list)
     rows_by_op: dict[str, int] = field(default_factory=dict)
     commit_ts: CommitBounds | None = None
@@ -65,27 +66,16 @@ class _Open:
             self.held.clear()
             if self.file is None:
                 is_small = is_last and rows.nbytes <= _SMALL_BYTES_MAX
-                stream = self.io.new_output(self.uri).create(overwrite=True)
-                writer = pq.ParquetWriter(
-                    stream,
-                    rows.schema,
-                    compression="snappy" if is_small else "zstd",
-                    compression_level=None if is_small else 1,
-                    use_dictionary=_repetitive(rows),
-                    store_schema=False,
+                self.file = DataFileWriter(
+                    self.io, self.uri, rows.schema, is_small=is_small, use_dictionary=_repetitive(rows)
                 )
-                self.file = stream, writer
-            self.file[1].write_table(rows, row_group_size=len(rows))
+            self.file.write(rows)
 
-    def finish(self) -> tuple[int, pq.FileMetaData]:
-        """Write the buffered rows. Returns the file's size in bytes and its footer."""
+    def finish(self) -> WrittenFile:
+        """Write the buffered rows and close the file."""
         self.flush(is_last=True)
         assert self.file is not None
-        stream, writer = self.file
-        writer.close()
-        size_bytes = stream.tell()
-        stream.close()
-        return size_bytes, writer.writer.metadata
+        return self.file.close()
 
 
 @dataclass(slots=True)
@@ -183,14 +173,14 @@ class PartWriter:
     def close(self) -> None:
         """Finish every open file. `parts` then has all parts."""
         for (version_ts, _), part in self._open.items():
-            size_bytes, footer = part.finish()
+            written = part.finish()
             self.parts.append(
                 ChangelogPart(
                     source_table_id=self.target.source_table_id,
                     version_ts=version_ts,
-                    uri=part.uri,
-                    size_bytes=size_bytes,
-                    footer=footer,
+                    uri=written.uri,
+                    size_bytes=written.size_bytes,
+                    footer=written.footer,
                     rows_by_op=part.rows_by_op,
                     commit_ts=part.commit_ts,
                     max_seq=part.max_seq,

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from ticdc_assets.errors import ConfigError, LakeError, NotYetError
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.maintenance import tables_of
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.retention import named_pins, set_named_pins
 from ticdc_assets.tables.control.tables import named
-from ticdc_assets.tables.iceberg.tags import add_tag, is_tag, remove_tag, tag_of
+from ticdc_assets.tables.iceberg.tags import RUN_BRANCH, add_tag, is_tag, remove_tag, tag_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_TAKEN: Final = ("main", "ticdc_run")
-"""The branch of a table's rows, and the beginning of the names of the branches of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def pins_of(lake: Lake) -> dict[str, int]:
 
 
 def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == _TAKEN[0] or name.startswith(_TAKEN[1]):
+    if not _NAME.fullmatch(name) or name == MAIN_BRANCH or name.startswith(RUN_BRANCH):
         expected = "letters, digits, `_`, `.` and `-`, at most 100, and not the name of a branch of this project"
         raise ConfigError("--pin", expected, name[:100], "Take a name such as end-of-july.")
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, OutputStream, load_file_io
+from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.message_heads import message_heads
@@ -19,6 +18,7 @@ from ticdc_assets.pipeline.landing.records import RowGroups
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.same_topic import mark_of
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class _RangeWriter:
         self._task = task
         self._names = names
         self._day = _NO_DAY
-        self._open: tuple[str, OutputStream, pq.ParquetWriter] | None = None
+        self._open: DataFileWriter | None = None
         self._files: list[WrittenFile] = []
         self._messages = self._size_bytes = 0
         self._last: Message | None = None
@@ -156,7 +156,7 @@ class _RangeWriter:
                 self._close()
                 self._begin(int(days[begin]))
             assert self._open is not None
-            self._open[2].write_table(rows.slice(begin, end - begin))
+            self._open.write(rows.slice(begin, end - begin))
 
     def landed(self, wanted: OffsetRange, *, ends_early: bool = False) -> LandedRange:
         """Close the files. Returns what was written of the range."""
@@ -170,25 +170,12 @@ class _RangeWriter:
 
     def _begin(self, day: int) -> None:
         name = f"{self._task.run_id}-{self._task.number:05d}-{next(self._names):05d}.parquet"
-        uri = f"{self._task.data_uri}/{name}"
-        stream = self._io.new_output(uri).create(overwrite=True)
-        writer = pq.ParquetWriter(
-            stream,
-            self._task.schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_REPEATED_COLUMNS,
-            store_schema=False,
-        )
-        self._day, self._open = day, (uri, stream, writer)
+        uri, schema = f"{self._task.data_uri}/{name}", self._task.schema
+        self._day, self._open = day, DataFileWriter(self._io, uri, schema, use_dictionary=_REPEATED_COLUMNS)
 
     def _close(self) -> None:
         if self._open is not None:
-            uri, stream, writer = self._open
-            writer.close()
-            size_bytes = stream.tell()
-            stream.close()
-            self._files.append(WrittenFile(uri, size_bytes, writer.writer.metadata))
+            self._files.append(self._open.close())
             self._open = None
 
 

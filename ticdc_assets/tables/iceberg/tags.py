@@ -1,4 +1,4 @@
-"""Tags: names for snapshots, which every expiry keeps."""
+"""Names for snapshots: tags, which every expiry keeps, and the branches of runs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
+RUN_BRANCH: Final = "ticdc_run"
+"""The beginning of the names of the branches on which runs write."""
 _PYICEBERG_WRITES_FORMAT: Final = 2
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
     DataFileStatistics,
@@ -31,8 +30,6 @@ _ROW_LINEAGE: Final = (
     NestedField(2147483539, "_last_updated_sequence_number", LongType(), required=False),
 )
 """The columns of Iceberg's format 3 that are in no schema; a file that was rewritten has them."""
-_GATHERED_BYTES: Final = 12 << 20
-"""The least size of a row group, but for the last of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +39,6 @@ class WrittenFile:
     uri: str
     size_bytes: int
     footer: pq.FileMetaData
-
-
-def gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables that each make a row group."""
-    held: list[pa.Table] = []
-    for table in tables:
-        held.append(table)
-        if sum(part.nbytes for part in held) >= _GATHERED_BYTES:
-            yield pa.concat_tables(held)
-            held = []
-    if held:
-        yield pa.concat_tables(held)
 
 
 def data_file_of(table: Table, file: WrittenFile) -> DataFile:

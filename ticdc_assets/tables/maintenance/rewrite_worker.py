@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.tables.iceberg.deletion_vectors import positions_of
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter, gathered
 from ticdc_assets.tables.iceberg.types import field_id, id_of
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, gathered
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 ROW_ID: Final = pa.field("_row_id", pa.int64(), metadata=field_id(2147483540))
 LAST_CHANGE: Final = pa.field("_last_updated_sequence_number", pa.int64(), metadata=field_id(2147483539))
@@ -54,14 +55,12 @@ def rewrite(task: RewriteTask) -> WrittenFile | None:
     first = next(tables, None)
     if first is None:
         return None
-    stream = io.new_output(task.uri).create(overwrite=True)
     try:
-        with stream, pq.ParquetWriter(stream, schema, compression="zstd", store_schema=False) as writer:
-            writer.write_table(first)
+        with DataFileWriter(io, task.uri, schema) as file:
+            file.write(first)
             for table in tables:
-                writer.write_table(table)
-            writer.close()
-            return WrittenFile(task.uri, stream.tell(), writer.writer.metadata)
+                file.write(table)
+            return file.close()
     except BaseException:
         io.delete(task.uri)
         raise

@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from ticdc_assets.tables.iceberg.tags import RUN_BRANCH
 from ticdc_assets.tables.messages import OFFSETS
 from ticdc_assets.tables.progress import WATERMARK
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 _PROGRESS: Final = frozenset({WATERMARK, OFFSETS})
-RUN_BRANCH: Final = "ticdc_run"
 COMMIT_TRIES_MAX: Final = 3
 PYICEBERG_WRITES_FORMAT: Final = 2
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote, quote_path
 from ticdc_assets.tables.iceberg.commits import was_overtaken
 from ticdc_assets.tables.iceberg.properties import SOURCE_TABLE, VERSION
+from ticdc_assets.tables.iceberg.tags import RUN_BRANCH
 from ticdc_assets.tables.mirror.clone import Clone
 from ticdc_assets.tables.mirror.partitioning import colliding_names
 from ticdc_assets.tables.progress import Progress, progress_of, stale
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 
-BRANCH: Final = "ticdc_run"
-
 
 class MirrorBranch:
     """The branch of one run on one mirror. It exists only during `publish`."""
@@ -32,7 +31,7 @@ class MirrorBranch:
         self.identifier = identifier
         self.changefeed = changefeed
         self.run_id = run_id
-        self._branch = f"{BRANCH}_{run_id.replace('-', '')}"
+        self._branch = f"{RUN_BRANCH}_{run_id.replace('-', '')}"
 
     def load(self) -> JvmTable:
         """Load the mirror through Iceberg's Java API."""

@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.mirror.merge.task import (
     VectorPosition,
 )
 from ticdc_assets.pipeline.mirror.merge.worker import merge
-from ticdc_assets.tables.iceberg import written_file
+from ticdc_assets.tables.iceberg import parquet
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
 from ticdc_assets.tables.iceberg.types import field_id
 
@@ -194,7 +194,7 @@ def test_a_worker_compares_the_keys_of_one_bucket_at_once(stretch: Stretch, monk
 
 def test_many_rows_become_several_data_files(stretch: Stretch, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(worker, "FILE_BYTES", 1)
-    monkeypatch.setattr(written_file, "_GATHERED_BYTES", 1)
+    monkeypatch.setattr(parquet, "_GATHERED_BYTES", 1)
     stretch.changes(*(("I", 10, number, "a") for number in range(6)))
 
     report = stretch.merge()

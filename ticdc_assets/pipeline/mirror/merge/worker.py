@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -32,8 +31,9 @@ from ticdc_assets.pipeline.mirror.merge.task import (
     MirrorColumn,
 )
 from ticdc_assets.tables.iceberg.deletion_vectors import blob_of, positions_of
+from ticdc_assets.tables.iceberg.parquet import DataFileWriter, gathered, row_groups
 from ticdc_assets.tables.iceberg.types import id_of
-from ticdc_assets.tables.iceberg.written_file import WrittenFile, gathered
+from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 FILE_BYTES: Final = 512 << 20
 """About the size of a data file, Iceberg's default `write.target-file-size-bytes`."""
@@ -128,7 +128,7 @@ def _identities(io: FileIO, task: MergeTask, number: int, keys: Sequence[MirrorC
         file = _open(io, task.changes.files[number], stack)
         names = [_name_of(file, column.changelog_id) for column in keys]
         found = []
-        for group, first in _groups(file, bound, task.changes.low + 1, task.changes.high):
+        for group, first in row_groups(file.metadata, bound, task.changes.low + 1, task.changes.high):
             table = file.read_row_group(group, columns=[*system, *names], use_threads=False)
             rows = np.arange(first, first + len(table), dtype=np.int32)
             values = table.column(bound)
@@ -168,7 +168,7 @@ def _replaced(io: FileIO, task: MergeTask, live: LiveFile, newest: _Newest) -> I
         file = _open(io, live.uri, stack)
         names = [_name_of(file, id_of(column.field)) for column in keys]
         least, most = _bounds(newest.keys[0])
-        for group, first in _groups(file, names[0], least, most):
+        for group, first in row_groups(file.metadata, names[0], least, most):
             table = file.read_row_group(group, columns=names, use_threads=False)
             columns = [_as(table.column(name), key.field.type) for name, key in zip(names, keys, strict=True)]
             yield first + rows_with(columns, newest.keys)
@@ -206,28 +206,17 @@ def _write(io: FileIO, task: MergeTask, chosen: Mapping[int, _Indices], begun: l
     """Write the chosen rows as data files of about FILE_BYTES, one row group at a time; none without rows. The URI of a
     file is in `begun` as soon as it exists."""
     schema = pa.schema([column.field for column in task.columns])
-    row_groups = gathered(_rows(io, task, chosen, schema))
+    tables = gathered(_rows(io, task, chosen, schema))
     written: list[WrittenFile] = []
-    while (first := next(row_groups, None)) is not None:
+    while (first := next(tables, None)) is not None:
         uri = f"{task.prefix_uri}-{task.share:03d}-{len(written):03d}.parquet"
-        written.append(_write_file(io, uri, chain([first], row_groups), begun))
+        with DataFileWriter(io, uri, first.schema) as file:
+            begun.append(uri)
+            file.write(first)
+            while file.size_bytes < FILE_BYTES and (table := next(tables, None)) is not None:
+                file.write(table)
+            written.append(file.close())
     return tuple(written)
-
-
-def _write_file(io: FileIO, uri: str, row_groups: Iterator[pa.Table], begun: list[str]) -> WrittenFile:
-    """Write row groups, at least one, until the file has FILE_BYTES."""
-    first = next(row_groups)
-    stream = io.new_output(uri).create(overwrite=True)
-    with (
-        stream,
-        pq.ParquetWriter(stream, first.schema, compression="zstd", compression_level=1, store_schema=False) as file,
-    ):
-        begun.append(uri)
-        file.write_table(first)
-        while stream.tell() < FILE_BYTES and (table := next(row_groups, None)) is not None:
-            file.write_table(table)
-        file.close()
-        return WrittenFile(uri, stream.tell(), file.writer.metadata)
 
 
 def _rows(io: FileIO, task: MergeTask, chosen: Mapping[int, _Indices], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -236,7 +225,7 @@ def _rows(io: FileIO, task: MergeTask, chosen: Mapping[int, _Indices], schema: p
             file = _open(io, task.changes.files[number], stack)
             names = {column.field.name: _name_or_none(file, column.changelog_id) for column in task.columns}
             read = [name for name in names.values() if name is not None]
-            for group, first in _groups(file):
+            for group, first in row_groups(file.metadata):
                 begin, end = np.searchsorted(wanted, (first, first + file.metadata.row_group(group).num_rows))
                 if begin == end:
                     continue
@@ -271,23 +260,3 @@ def _name_of(file: pq.ParquetFile, field_id: int | None) -> str:
 
 def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == wanted else column.cast(wanted)
-
-
-def _groups(
-    file: pq.ParquetFile, name: str | None = None, least: int | None = None, most: int | None = None
-) -> Iterator[tuple[int, int]]:
-    """The row groups, with the position of their first row, that may hold a value of `name` from `least` to `most`."""
-    metadata = file.metadata
-    column = next((n for n in range(metadata.num_columns) if file.schema.column(n).path == name), None)
-    first = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        if column is None or _can_have(group.column(column).statistics, least, most):
-            yield number, first
-        first += group.num_rows
-
-
-def _can_have(statistics: pq.Statistics | None, least: int | None, most: int | None) -> bool:
-    if least is None or most is None or statistics is None or not statistics.has_min_max:
-        return True
-    return not isinstance(statistics.min, int) or (statistics.min <= most and statistics.max >= least)
