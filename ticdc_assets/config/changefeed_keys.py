@@ -123,7 +123,7 @@ class ChangefeedKeys(Keys):
         json_schema_extra=_changes(OnChange.NEXT, "As `config`"),
     )
     source: SourceKeys = Field(
-        default=SourceKeys(),
+        default_factory=SourceKeys,
         description="[where the stream is read](#source); default: what `sink_uri` names",
         examples=[{"storage": "s3://bucket/prefix"}],
         json_schema_extra=_changes(OnChange.NEXT, "As `sink_uri`"),
@@ -256,7 +256,7 @@ class ChangefeedKeys(Keys):
         json_schema_extra=_changes(OnChange.NEXT),
     )
     schema_registry: RegistryKeys = Field(
-        default=RegistryKeys(),
+        default_factory=RegistryKeys,
         description="[the schemas of the Avro protocol](#schema_registry)",
         examples=[{"url": "https://registry:8081", "auth": {"user": "u", "password": {"env": "P"}}}],
         json_schema_extra=_changes(OnChange.NEXT, "Schemas that were fetched from the former one stay"),
@@ -277,7 +277,7 @@ class ChangefeedKeys(Keys):
         json_schema_extra=_changes(OnChange.NEXT, "Rows that wait for it are completed"),
     )
     target: TargetKeys = Field(
-        default=TargetKeys(),
+        default_factory=TargetKeys,
         description="[templates of the tables' names](#target)",
         examples=[{"mirror": "{schema}.{table}"}],
         json_schema_extra=_changes(
@@ -287,7 +287,7 @@ class ChangefeedKeys(Keys):
         ),
     )
     dagster: DagsterKeys = Field(
-        default=DagsterKeys(),
+        default_factory=DagsterKeys,
         description="[what Dagster starts by itself and shows](#dagster)",
         examples=[{"sensor": True}],
         json_schema_extra=_changes(OnChange.NEXT),

@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ticdc_assets.config.catalog import CatalogKeys
 from ticdc_assets.config.changefeed_keys import ChangefeedKeys
-from ticdc_assets.config.object_store import ObjectStoreKeys
+from ticdc_assets.config.object_store_keys import ObjectStoreKeys
 from ticdc_assets.config.reading import NAME, shown
 from ticdc_assets.config.secrets import Settings
 from ticdc_assets.config.validation import Keys, Refusal, RefusedError, refused
@@ -80,7 +80,7 @@ class ConfigFile(Keys):
     model_config = ConfigDict(json_schema_extra={"required": ["changefeeds"]})
 
     catalog: CatalogKeys = Field(
-        default=CatalogKeys(),
+        default_factory=CatalogKeys,
         description="the Iceberg catalog: `sql` (SQLite below `./lake`, the default), `rest`, `glue` or `hive`, with "
         "[a block for each](catalogs.md)",
         examples=[{"warehouse": "s3://lake/warehouse"}],
@@ -92,7 +92,7 @@ class ConfigFile(Keys):
         examples=[{"endpoint": "http://minio:9000"}],
     )
     spark: SparkKeys = Field(
-        default=SparkKeys(), description="[where Spark runs](#spark)", examples=[{"master": "spark://host:7077"}]
+        default_factory=SparkKeys, description="[where Spark runs](#spark)", examples=[{"master": "spark://host:7077"}]
     )
     changefeeds: dict[str, ChangefeedKeys] = Field(
         default={},

@@ -201,7 +201,7 @@ class KafkaKeys(Keys):
         examples=[{"timestamp": 1754000000000}, {"offsets": {"topic": {"0": 1000}}}],
     )
     security: SecurityKeys = Field(
-        default=SecurityKeys(),
+        default_factory=SecurityKeys,
         description="the login: `SASL_SSL`, with `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`, and PEM files",
         examples=[{"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-512", "username": "u", "password": {"env": "P"}}],
     )

@@ -60,7 +60,12 @@ class Keys(BaseModel):
     """The keys of one mapping of the file. A key without a value is absent; an unknown one is refused."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, arbitrary_types_allowed=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+        defer_build=True,  # the model of the file builds those below it, once
     )
 
     @model_validator(mode="before")

@@ -19,7 +19,7 @@ from ticdc_assets.config.changefeed_keys import ChangefeedKeys, OnChange, Target
 from ticdc_assets.config.config_file import ConfigFile, SparkKeys
 from ticdc_assets.config.dagster_settings import DagsterKeys
 from ticdc_assets.config.kafka_keys import KafkaKeys, SecurityKeys
-from ticdc_assets.config.object_store import ObjectStoreKeys
+from ticdc_assets.config.object_store_keys import ObjectStoreKeys
 from ticdc_assets.config.source import AuthKeys, RegistryKeys, SourceKeys
 from ticdc_assets.config.upstream import TlsKeys, UpstreamKeys
 from ticdc_assets.config.validation import Keys

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -364,3 +366,9 @@ def test_a_folder_of_any_other_name_is_taken(tmp_path, name):
     folder.mkdir()
 
     assert loaded(folder, with_feed()).catalog.warehouse == f"{folder}/lake/warehouse"
+
+
+def test_a_worker_that_is_given_a_config_imports_no_pydantic():
+    code = "import sys, ticdc_assets.config; sys.exit('pydantic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
