@@ -247,7 +247,11 @@ class ChangefeedKeys(Keys):
         description="[missing messages that are given up](bad-input.md): a topic or a glob, a partition or `*`, and "
         "offsets; without offsets, all of them",
         examples=[["feed[0]@1000-1199", "feed[*]"]],
-        json_schema_extra=_changes(OnChange.NEXT, "What was given up stays given up: `rebuild --from source` reads it"),
+        json_schema_extra=_changes(
+            OnChange.NEXT,
+            "What was given up is read if it comes back. A rule that is removed while a table is held from before its "
+            "offsets holds the tables of the topic again",
+        ),
     )
     claim_check: Text | None = Field(
         default=None,
@@ -259,14 +263,18 @@ class ChangefeedKeys(Keys):
         default_factory=RegistryKeys,
         description="[the schemas of the Avro protocol](#schema_registry)",
         examples=[{"url": "https://registry:8081", "auth": {"user": "u", "password": {"env": "P"}}}],
-        json_schema_extra=_changes(OnChange.NEXT, "Schemas that were fetched from the former one stay"),
+        json_schema_extra=_changes(
+            OnChange.NEXT,
+            "Messages of held tables are read again: the new one must have their schemas under the same ids",
+        ),
     )
     ddl_from: Text | None = Field(
         default=None,
         description="for the Avro protocol with the TiDB extension: another changefeed of the file, which carries the "
         "statements; run that one first",
         json_schema_extra=_changes(
-            OnChange.NEXT, "A table whose rows then have other columns is held: `late_statement`"
+            OnChange.NEXT,
+            "A table whose rows then have other columns is held: `late_statement`. To remove it is refused",
         ),
     )
     upstream: UpstreamKeys | None = Field(

@@ -24,7 +24,7 @@ class Avro:
         self.sink_uri = f"kafka://host/feed?protocol=avro&enable-tidb-extension=true&avro-enable-watermark={told}"
         self.sink_uri = self.sink_uri.lower()
         self._told = told
-        self._ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}
 
     def rows(self, changes: Sequence[RowChange]) -> list[Message]:
         return [self._row(change) for change in changes]
@@ -42,8 +42,8 @@ class Avro:
 
     def _encoded(self, schema: dict[str, Any], row: dict[str, Any]) -> bytes:
         text = json.dumps(schema)
-        number = self._ids.setdefault(text, len(self._ids) + 1)
-        entries = [{"id": i, "subject": "s", "version": i, "schema": t} for t, i in self._ids.items()]
+        number = self.ids.setdefault(text, len(self.ids) + 1)
+        entries = [{"id": i, "subject": "s", "version": i, "schema": t} for t, i in self.ids.items()]
         self.registry.write_text(json.dumps(entries))
         return encoded(number, schema, row)
 

@@ -6,9 +6,12 @@ above wait until the other changefeed has run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.config import Changefeed, Config
+from ticdc_assets.config.sink import Protocol
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import TruncateRows
@@ -57,3 +60,13 @@ def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
     kept = [e for e in control.ddl_events() if e.commit_ts <= tso and not (e.unexplained or e.lacking or e.displaced)]
     events = tuple(e for e in kept if e.query or e.after is None or not e.after.inferred)
     return DdlLog(other.name, tso, events)
+
+
+def require_statements(changefeed: Changefeed, kept: Sequence[DdlEvent]) -> None:
+    """Raise ConfigError where `ddl_from` was removed: rows that are read again would be of other tables than those that
+    the kept statements made."""
+    tells = changefeed.schemas.ddl_from or changefeed.sink.protocol != Protocol.AVRO or changefeed.sink.has_watermark
+    if not tells and any(event.query and event.commit_ts > 0 and not event.loaded for event in kept):
+        expected = "the statements of another changefeed (`ddl_from`), with which earlier runs have read"
+        advice = "Name it again, or read the stream in a changefeed of another name, with another `target`."
+        raise ConfigError(f"changefeed {changefeed.name}", expected, "none", advice)

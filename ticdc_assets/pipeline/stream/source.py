@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.load.progress import behind_the_load, require_finishe
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.stream.batch import StreamBatch
 from ticdc_assets.pipeline.stream.context import StreamContext
-from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log
+from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log, require_statements
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.advance import gone
@@ -119,6 +119,7 @@ class StreamChanges:
 
     def _scanned(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> StreamPending:
         kept_events = self._lake.control.ddl_events()
+        require_statements(self._changefeed, kept_events)
         form = self._context.form(record if cursor.has_consumed else None, log, kept_events)
         found = scan_readable(
             self._context.log,

@@ -270,7 +270,7 @@ class Control:
         """Replace the rows of `views`."""
         rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=VIEWS)
         table = self._ensure("views", VIEWS)
-        _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(rows))
+        _committed(table, lambda fresh, tx: (tx.overwrite if any(fresh.scan().plan_files()) else tx.append)(rows))
 
     # -- all ------------------------------------------------------------------------------------------------------
 

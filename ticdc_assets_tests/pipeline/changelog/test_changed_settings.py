@@ -240,7 +240,7 @@ BASE: dict[str, Any] = {
     "held_views": "refuse",
 }
 OF_MESSAGES = {"skip_offsets", "claim_check", "schema_registry", "ddl_from"}
-"""Keys that a bucket of CSV does not take."""
+"""Keys that a bucket of CSV does not take: their test is `pipeline/stream/test_changed_stream_settings.py`."""
 
 
 def changed_key(made: Sink, key: str) -> dict[str, Any]:
@@ -313,24 +313,34 @@ def test_every_key_changes_in_mid_life_as_declared_and_back_without_harm(made: S
     assert back.run() is None
 
 
+ROUNDS = (
+    ("time_zone", "history", "held_views", "on_drop", "config_file", "skip_files"),
+    ("keys", "target", "views", "source", "partition", "zero_dates", "dagster"),
+    ("tables", "format_version", "readers", "schema_files", "on_bad_message", "upstream"),
+)
+"""Keys that change together. `sink_uri` and `config` are as in the test above: they are read in the changelogs only."""
+
+
 @pytest.mark.spark
 def test_mirrors_histories_and_views_follow_every_change_and_the_change_back(made: Sink):
     with_held_table(made)
     again(made, **BASE).lake.run()
-    for number, key in enumerate(("time_zone", "keys", "tables", "target", "history", "views", "format_version")):
+    for number, keys in enumerate(ROUNDS):
         later(made, 1100 + 1000 * number)
-        again(made, **{**BASE, **changed_key(made, key)}).lake.run()
+        if "source" in keys:
+            shutil.copytree(made.folder, made.folder.parent / "moved")
+        changed = {name: value for key in keys for name, value in changed_key(made, key).items()}
+        again(made, **{**BASE, **changed}).lake.run()
         back = again(made, **BASE)
         back.lake.run()
-        back.lake.mirrors()
         assert_all_is_there(back, made)
         for name in (T, U):
             rows = back.expected(name).total()
-            assert len(shown(back, name)) == rows, key
+            assert len(shown(back, name)) == rows, keys
             history = back.lake.lake.catalog.load_table(tuple(back.record(name).history_table or ()))
-            assert history.scan().to_arrow().column("_ticdc_is_current").to_pylist() == [True] * rows, key
+            assert history.scan().to_arrow().column("_ticdc_is_current").to_pylist() == [True] * rows, keys
         shown_by = {tuple(view.view): view.mirror_snapshot_id for view in back.lake.lake.control.views()}
-        assert set(shown_by) == {("s__v", "t"), ("s__v", "u")}, key
+        assert set(shown_by) == {("s__v", "t"), ("s__v", "u")}, keys
 
 
 def test_without_commit_ts_a_change_is_held_too_and_no_rebuild_is_advised(tmp_path: Path):
