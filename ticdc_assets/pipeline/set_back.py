@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import rebuild_command
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.commits import other_table
+from ticdc_assets.tables.messages import MESSAGES
 from ticdc_assets.tables.set_back import RecordedSnapshot
 
 _ELSE: Final = "Where that is not possible, "
@@ -20,6 +21,7 @@ _REMEDIES: Final = {
 """The control tables that can be given up, each with what is lost."""
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from pyiceberg.table import Table
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.tables import Control
 
 
 def recorded_changelog(lake: Lake, table: TableRecord | None, at: datetime) -> RecordedSnapshot | None:
@@ -46,20 +49,26 @@ def require_control_tables(lake: Lake) -> None:
     """Look at the control tables that the newest record names, before anything is written.
 
     Raises:
-        SetBackError: one was set back. `messages` with commit_ts is not looked at: what it lacks is landed again, or
-            named as missing.
+        SetBackError: one was set back, or the `messages` of the changefeed whose messages this one reads. `messages`
+            with commit_ts is not looked at: what it lacks is landed again, or named as missing.
         ConfigError: one is gone that cannot be given up.
     """
-    record = lake.control.newest()
+    _require(lake, lake.control, lambda name: name != MESSAGES or lake.by_arrival)
+    if lake.origin is not None and lake.by_arrival:
+        _require(lake, lake.origin, lambda name: name == MESSAGES)
+
+
+def _require(lake: Lake, control: Control, is_looked_at: Callable[[str], bool]) -> None:
+    record = control.newest()
     for name, snapshot_id in record.control_snapshots if record is not None else ():
-        if record is None or (name == "messages" and not lake.by_arrival):
+        if record is None or not is_looked_at(name):
             continue
-        table = load_or_none(lake.catalog, (*lake.control.namespace, name))
+        table = load_or_none(lake.catalog, (*control.namespace, name))
         if table is not None:
             remedy = _ELSE + _REMEDIES.get(name, _NEW_CHANGEFEED)
             RecordedSnapshot(snapshot_id, record.recorded_at, remedy).require_in(table)
         elif name not in _REMEDIES:
-            raise other_table(".".join((*lake.control.namespace, name)), "none")
+            raise other_table(".".join((*control.namespace, name)), "none")
 
 
 def recorded_snapshots(record: WatermarkRecord) -> dict[Identifier, RecordedSnapshot]:

@@ -8,44 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ticdc_assets import spark
-from ticdc_assets.config import load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.retention import remove_decoded
 from ticdc_assets.pipeline.mirror.run import run_mirrors
-from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.sources import state_of_source
-from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
+from ticdc_assets_tests.pipeline.landing.second_feed import publish, second
 from ticdc_assets_tests.pipeline.landing.sent_streams import SentStream, feed_of, known_values
 from ticdc_assets_tests.pipeline.landing.sent_streams import sent as sent
 from ticdc_assets_tests.services.apicurio import Registry
 from ticdc_assets_tests.services.kafka import KafkaServer
 
 pytestmark = pytest.mark.services
-
-
-def second(feed: FeedLake, **settings: Any) -> FeedLake:
-    """Another changefeed of the same file, in the same catalog, with tables of its own."""
-    config = yaml.safe_load(feed.config.path.read_text())
-    target = {"mirror": "again_{schema}.{table}", "changelog": "again_{schema}__changes.{table}"}
-    first = config["changefeeds"]["feed"]
-    replayed = {**first, "source": {"messages": "feed"}, "target": target, **settings}
-    feed.config.path.write_text(yaml.safe_dump({**config, "changefeeds": {"feed": first, "again": replayed}}))
-    again = FeedLake.__new__(FeedLake)
-    again.workload, again.config = feed.workload, load(feed.config.path, {})
-    again.lake = Lake(again.config, again.config.changefeed("again"))
-    return again
-
-
-def publish(again: FeedLake) -> Any:
-    run = run_of(Lake(again.config, again.lake.changefeed))
-    pending = run.scan()
-    return None if pending.is_empty else run.publish_changelogs(pending, LocalWorkers())
 
 
 def test_messages_are_decoded_again_by_a_second_changefeed(kafka: KafkaServer, sent: Any, tmp_path: Path):
