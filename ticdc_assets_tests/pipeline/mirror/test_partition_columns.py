@@ -103,23 +103,30 @@ CASES = {
 }
 
 
+IN_FORMAT_2 = ("drop_identity", "drop_of_two", "unfit", "wide_bucket", "taken_trunc", "renamed", "back", "name_taken")
+WITH_HISTORY = ("drop_day", "wide_identity", "renamed", "back", "name_taken")
+"""Partitions of a mirror are nothing to a history, which has its own: these have all kinds of statements."""
+
+
 def columns_of(columns: Columns) -> list[dict[str, str]]:
     return [ID, *(column(name, kind) for name, kind in columns.items()), column("v", "VARCHAR")]
 
 
 class Lake:
-    """All cases in one lake. `rows` has the rows of each table by key."""
+    """Cases in one lake. `rows` has the rows of each table by key."""
 
     def __init__(self, folder: Path, format_version: int) -> None:
+        self.cases = {name: CASES[name] for name in (IN_FORMAT_2 if format_version == 2 else CASES)}
         self.sink = Sink(folder / "bucket", checkpoint=1000)
         self.rows: dict[str, dict[int, tuple[Any, ...]]] = {}
-        self.version = dict.fromkeys(CASES, 100)
-        for name, case in CASES.items():
+        self.version = dict.fromkeys(self.cases, 100)
+        for name, case in self.cases.items():
             self.sink.table(("s", name), 100, columns_of(case.columns), create(name, case.columns))
             self.rows[name] = {k: (k, v, "a") for k, v in enumerate(case.values, start=1)}
             self.file(name, [self.sink.line(("s", name), "I", 200 + k, *row) for k, row in self.rows[name].items()])
-        settings: dict[str, Any] = {"partition": {f"s.{name}": case.partition for name, case in CASES.items()}}
-        self.feed: Feed = self.sink.feed(folder / "lake", format_version=format_version, history=["s.*"], **settings)
+        settings: dict[str, Any] = {"partition": {f"s.{name}": case.partition for name, case in self.cases.items()}}
+        histories = [f"s.{name}" for name in WITH_HISTORY]
+        self.feed: Feed = self.sink.feed(folder / "lake", format_version=format_version, history=histories, **settings)
         self.ts = 1000
 
     def file(self, name: str, lines: list[bytes]) -> None:
@@ -128,7 +135,7 @@ class Lake:
     def alter(self) -> None:
         """The statements, each followed by an update of row 1 and a new row."""
         for number in range(2):
-            for name, case in CASES.items():
+            for name, case in self.cases.items():
                 if number < len(case.steps):
                     self._apply(name, case.steps[number])
             self.ts += 1000
@@ -146,7 +153,7 @@ class Lake:
 
     def change(self) -> None:
         """An update of row 2, and a delete of row 3."""
-        for name in CASES:
+        for name in self.cases:
             ts, rows = self.ts + 100, self.rows[name]
             gone, rows[2] = rows.pop(3), (*rows[2][:-1], "late")
             lines = [("U", rows[2]), ("D", gone)]
@@ -158,7 +165,7 @@ class Lake:
     def wrong(self) -> dict[str, Any]:
         """What is not as at the source: states, rows and histories, by table."""
         found: dict[str, Any] = {}
-        for name in CASES:
+        for name in self.cases:
             record = self.feed.record(("s", name))
             texts = ([None if v is None else str(v) for v in row] for row in self.rows[name].values())
             expected = sorted(map(repr, texts))
@@ -175,7 +182,7 @@ class Lake:
         return found
 
     def specs(self) -> dict[str, frozenset[tuple[str, str]]]:
-        tables = {name: self.feed.lake.lake.catalog.load_table(("s", name)) for name in CASES}
+        tables = {name: self.feed.lake.lake.catalog.load_table(("s", name)) for name in self.cases}
         return {
             name: frozenset((str(f.transform), t.schema().find_column_name(f.source_id)) for f in t.spec().fields)
             for name, t in tables.items()
@@ -188,7 +195,7 @@ def create(name: str, columns: Columns) -> str:
     return f"CREATE TABLE `{name}` (`id` INT NOT NULL,{','.join([*written, '`v` VARCHAR(20)'])},PRIMARY KEY(`id`))"
 
 
-@pytest.mark.parametrize("format_version", [pytest.param(2, marks=pytest.mark.matrix), 3])
+@pytest.mark.parametrize("format_version", [2, 3])
 def test_a_mirror_follows_its_partition_columns(tmp_path: Path, format_version: int):
     lake = Lake(tmp_path, format_version)
     lake.feed.lake.run()
@@ -198,12 +205,12 @@ def test_a_mirror_follows_its_partition_columns(tmp_path: Path, format_version: 
     lake.alter()
     lake.feed.lake.run()
     assert lake.wrong() == {}
-    assert lake.specs() == {name: case.fields for name, case in CASES.items()}
+    assert lake.specs() == {name: case.fields for name, case in lake.cases.items()}
 
     lake.change()
     lake.feed.lake.run()
     assert lake.wrong() == {}
-    for name, case in CASES.items():
+    for name, case in lake.cases.items():
         table = lake.feed.lake.lake.catalog.load_table(("s", name))
         rows = table.scan(snapshot_id=before[name].mirror_snapshot_id).to_arrow().to_pylist()
         assert sorted((row["id"], str(row["c"])) for row in rows) == [
@@ -212,7 +219,7 @@ def test_a_mirror_follows_its_partition_columns(tmp_path: Path, format_version: 
 
     assert rebuild(lake.feed.lake).errors == {}
     assert lake.wrong() == {}
-    assert lake.specs() == {name: case.fields for name, case in CASES.items()}
+    assert lake.specs() == {name: case.fields for name, case in lake.cases.items()}
 
 
 T = ("s", "t")
