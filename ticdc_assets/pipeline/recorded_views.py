@@ -22,6 +22,7 @@ from ticdc_assets.config.model import HeldViews
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import view_identifier
 from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
@@ -74,6 +75,7 @@ def wanted_views(lake: Lake, history: History) -> list[WantedView]:
     if record is None:
         return []
     places, newest = lake.table_locations(history), lake.recorded(lake.control.newest())
+    known, source_tables = LakeKnowledge.recorded(lake, record), history.by_id()
     taken = {name for place in places.values() for name in (place.mirror, place.changelog, place.history_table)}
     found = []
     for table in record.tables:
@@ -88,7 +90,8 @@ def wanted_views(lake: Lake, history: History) -> list[WantedView]:
         assert view is not None
         free = view if view not in taken else with_digest(view, table.source_table)
         taken.add(free)
-        shown = ShownSnapshot(place.mirror, table.mirror_snapshot_id, record.tso)
+        told = known.table(source_tables[table.source_table], record.tso).properties
+        shown = ShownSnapshot(place.mirror, table.mirror_snapshot_id, record.tso, tuple(told.items()))
         found.append(WantedView(table.source_table, free, _location(place), shown))
     return found
 

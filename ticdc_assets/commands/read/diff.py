@@ -71,7 +71,7 @@ def as_object(options: DiffOptions, found: Sequence[TableDifference]) -> dict[st
                 "changed": table.changed,
                 "removed": table.removed,
                 "reason": table.reason,
-                "leaves_out": list(table.knowledge.lacks) if table.is_compared else [],
+                "leaves_out": [lack.as_object() for lack in table.knowledge.lacks] if table.is_compared else [],
                 "statements": [{"commit_ts": e.commit_ts, "query": e.query} for e in table.statements],
             }
             for table in found

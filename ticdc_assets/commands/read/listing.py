@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.history.knowledge import lacks
+from ticdc_assets.pipeline.history.knowledge import Lack, LakeKnowledge
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.schema.history.source_table import fold_name
@@ -131,7 +131,13 @@ def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict
         advice = "Give the number of messages, as `ticdc-assets tables` shows it."
         raise ConfigError(f"changefeed {lake.changefeed.name}", "a count of messages", "a TSO or a time", advice)
     record = lake.control.require_at(at, f"changefeed {lake.changefeed.name}", named(together))
-    newest = lake.recorded(lake.control.newest())
+    newest, known = lake.recorded(lake.control.newest()), LakeKnowledge.recorded(lake, record)
+    source_tables = lake.history().by_id()
+
+    def left_out(table: TableRecord) -> list[Lack]:
+        found = source_tables.get(table.source_table)
+        return list(known.table(found, record.tso).lacks) if found is not None else []
+
     tables = [
         {
             "schema": table.schema,
@@ -140,7 +146,7 @@ def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict
             "snapshot_id": table.mirror_snapshot_id,
             "quarantined": table.quarantined or 0,
             "quarantined_since": table.quarantined_since,
-            "leaves_out": list(lacks(lake.changefeed, table, [(table.schema, table.table)], record.tso)),
+            "leaves_out": [lack.as_object() for lack in left_out(table)],
         }
         for table in record.tables
         if table.mirror_snapshot_id is not None and table.state != "dropped" and table.complete

@@ -11,7 +11,7 @@ from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.commands.read.listing import list_pins, recorded_snapshot
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import quote_path
-from ticdc_assets.pipeline.history.knowledge import without
+from ticdc_assets.pipeline.history.knowledge import Lack, without
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def _show(terminal: Terminal, lake: Lake, options: SnapshotOptions) -> int:
     for table in found["tables"]:
         mirror = ".".join(table["mirror"] or ("no mirror",))
         place = f"{mirror} at snapshot {table['snapshot_id']}"
-        terminal.result(f"{table['schema']}.{table['table']}: {place}{without(table['leaves_out'])}")
+        missing = without([Lack(**lack) for lack in table["leaves_out"]])
+        terminal.result(f"{table['schema']}.{table['table']}: {place}{missing}")
     return 0
 
 

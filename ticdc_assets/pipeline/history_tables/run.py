@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.history_tables.pending import HistoryWork, pending_histories
 from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarded
 from ticdc_assets.plurals import counted
@@ -45,17 +47,20 @@ def run_histories(
     works = pending_histories(lake, history, record, run_id, only, errors, anew)
     if works:
         on_progress(f"writing {counted(len(works), 'history', 'histories')}")
-        errors |= _bring_up(lake, run_id, jvm(), works)
+        errors |= _bring_up(lake, run_id, jvm(), works, LakeKnowledge.recorded(lake, record))
     return errors
 
 
-def _bring_up(lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[HistoryWork]) -> dict[str, str]:
+def _bring_up(
+    lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[HistoryWork], known: LakeKnowledge
+) -> dict[str, str]:
     changefeed = lake.changefeed
 
     def bring_up(work: HistoryWork) -> object:
         options = (changefeed.name, run_id, changefeed.mirror.format_version, changefeed.time_zone)
         writer = HistoryWriter(lake.catalog, jvm, work.place.history_table, *options)
-        return guarded(work.source_table, partial(writer.bring_up, work.plan, work.place.history_location))
+        plan = replace(work.plan, told=known.table(work.source_table, work.plan.high).properties)
+        return guarded(work.source_table, partial(writer.bring_up, plan, work.place.history_location))
 
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         done = zip(works, pool.map(bring_up, works), strict=True)

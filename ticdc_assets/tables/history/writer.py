@@ -7,8 +7,8 @@ published in one commit on top of the snapshot that the run was planned from, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table import Table
@@ -46,7 +46,8 @@ ALL_KEYS: Final = 0
 class HistoryPlan:
     """What a history lacks: from the state `planned` it goes to `wanted`.
 
-    `again` is the TSO from which keys with changes are made again, all their versions; None where none is.
+    `again` is the TSO from which keys with changes are made again, all their versions; None where none is. `told` are
+    more properties of the new snapshot, for its readers.
     """
 
     source_table: SourceTable
@@ -54,6 +55,7 @@ class HistoryPlan:
     planned: HistoryState
     wanted: HistoryState
     again: int | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def low(self) -> int:
@@ -94,7 +96,7 @@ class HistoryWriter:
         table = self._with_columns(self._opened(plan, location), plan.changelog)
         statements = list(self._statements(table, plan))
         progress = plan.wanted.progress
-        self._branch.publish(table, plan.planned.progress, progress, statements, plan.wanted.noted)
+        self._branch.publish(table, plan.planned.progress, progress, statements, {**plan.wanted.noted, **plan.told})
         return require_progress(table, progress)
 
     # -- the table ------------------------------------------------------------------------------------------------

@@ -29,11 +29,12 @@ _KEPT: Final = {"replace.drop-dialect.allowed": "true"}
 
 @dataclass(frozen=True, slots=True)
 class ShownSnapshot:
-    """What a view shows: a snapshot of a mirror, of the record at this TSO."""
+    """What a view shows: a snapshot of a mirror, of the record at this TSO. `told` are more properties of the view."""
 
     mirror: Identifier
     snapshot_id: int
     tso: int
+    told: tuple[tuple[str, str], ...] = ()
 
     @property
     def sql(self) -> str:
@@ -73,7 +74,7 @@ class JvmViews:
             raise _taken(identifier, "a view that this changefeed has not made")
         builder = self._jvm.java.buildView(name).withSchema(self._schema(identifier, shown))
         builder = builder.withQuery("spark", shown.sql).withDefaultNamespace(name.namespace())
-        for key, value in {**_KEPT, OWNER: owner, "ticdc.tso": str(shown.tso)}.items():
+        for key, value in {**_KEPT, OWNER: owner, "ticdc.tso": str(shown.tso), **dict(shown.told)}.items():
             builder = builder.withProperty(key, value)
         if location is not None:
             builder = builder.withLocation(location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,22 @@ from ticdc_assets.commands.read.schema import schema_at
 from ticdc_assets.config import OffsetRule
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
-from ticdc_assets.pipeline.history.knowledge import LakeKnowledge, lacks, without
+from ticdc_assets.pipeline.history.knowledge import Knowledge, Lack, LackCode, LakeKnowledge, lacks, without
 from ticdc_assets.pipeline.recorded.lake import recorded_lake
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable
+from ticdc_assets.spark import session
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.load.dumps import write_dump
 from ticdc_assets_tests.pipeline.load.loading import at, loaded, middle, source_of, workload
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
 
 T, OLDER = ("s", "t"), ("s", "older")
+OF_OLDER = [
+    Lack(LackCode.OLDER_ROWS, "rows from before 100, until a first change, which adds them"),
+    Lack(LackCode.QUARANTINE, "1 record in quarantine"),
+]
+OF_T = [Lack(LackCode.SKIP_FILES, "files that `skip_files` gives up (s/t/100/CDC000009.csv)")]
+AS_OBJECTS = {name: [lack.as_object() for lack in lacks] for name, lacks in (("older", OF_OLDER), ("t", OF_T))}
 
 
 def differences(feed: FeedLake, after: int, until: int) -> dict[str, TableDifference]:
@@ -61,7 +69,9 @@ def feed(tmp_path: Path) -> Feed:
     made.bucket.schema(*OLDER, 105, query="", type_=0)
     lines = [made.insert(OLDER, 120, 1, "one"), made.line(OLDER, "I", 130, None, "no key")]
     made.file(OLDER, 1, lines, version=105)
-    feed = made.feed(tmp_path / "lake", skip_files=["s/t/100/CDC000009.csv"])
+    feed = made.feed(
+        tmp_path / "lake", skip_files=["s/t/100/CDC000009.csv"], history=["s.*"], views="{schema}__v.{table}"
+    )
     feed.run()
     return feed
 
@@ -75,22 +85,22 @@ def test_a_table_older_than_the_stream_is_not_compared_with_a_time_before_it(fee
 
 def test_what_an_answer_leaves_out_is_said(feed: Feed):
     found = differences(feed.lake, 100, 1000)
-    older = ["rows from before 100, until their first change", "1 record in quarantine"]
-    skipped = ["files that `skip_files` gives up (s/t/100/CDC000009.csv)"]
-    assert {name: list(table.knowledge.lacks) for name, table in found.items()} == {"older": older, "t": skipped}
+    assert {name: list(table.knowledge.lacks) for name, table in found.items()} == {"older": OF_OLDER, "t": OF_T}
     told = as_object(DiffOptions(100, 1000, (), False, True), list(found.values()))
-    assert sorted(table["leaves_out"] for table in told["tables"]) == sorted([older, skipped])
-    assert without(older) == f"; without {older[0]}, and without {older[1]}"
+    assert {table["table"]: table["leaves_out"] for table in told["tables"]} == AS_OBJECTS
+    assert without(OF_OLDER) == f"; without {OF_OLDER[0].text}, and without {OF_OLDER[1].text}"
 
 
 def test_records_that_were_given_up_and_skipped_offsets_are_said(feed: Feed):
     changefeed: Any = feed.lake.lake.changefeed
     skips = replace(changefeed.bad_input, skip_files=(), skip_offsets=(OffsetRule("feed", None, 0, 9),))
     lacking = replace(feed.record(T), quarantined=2, quarantined_since=500, discarded=1)
-    offsets = "messages of any table that `skip_offsets` gives up (feed[*])"
-    given_up = "1 record given up with --discard"
     found = {until: list(lacks(replace(changefeed, bad_input=skips), lacking, [T], until)) for until in (499, 500)}
-    assert found == {499: [given_up, offsets], 500: ["2 records in quarantine", given_up, offsets]}
+    given_up = [
+        Lack(LackCode.DISCARDED, "1 record given up with --discard"),
+        Lack(LackCode.SKIP_OFFSETS, "messages of any table that `skip_offsets` gives up (feed[*])"),
+    ]
+    assert found == {499: given_up, 500: [Lack(LackCode.QUARANTINE, "2 records in quarantine"), *given_up]}
 
 
 def test_a_table_that_is_created_after_the_load_is_known_since_then(feed: Feed):
@@ -102,13 +112,17 @@ def test_a_table_that_is_created_after_the_load_is_known_since_then(feed: Feed):
 
 
 @pytest.mark.spark
-def test_a_snapshot_and_a_history_say_what_they_leave_out(feed: Feed):
+def test_snapshots_histories_and_views_say_what_they_leave_out(feed: Feed):
     feed.lake.mirrors()
+
     found = recorded_snapshot(feed.lake.lake, 1000)
-    assert {table["table"]: table["leaves_out"] for table in found["tables"]} == {
-        "older": ["1 record in quarantine"],
-        "t": ["files that `skip_files` gives up (s/t/100/CDC000009.csv)"],
-    }
-    history = recorded_lake(feed.lake.config, feed.lake.lake.changefeed).history("s.older")
-    assert history.knowledge.begin == 100
-    assert "1 record in quarantine" in history.knowledge.lacks
+    assert {table["table"]: table["leaves_out"] for table in found["tables"]} == AS_OBJECTS
+    lake = recorded_lake(feed.lake.config, feed.lake.lake.changefeed)
+    assert lake.history("s.older").knowledge == Knowledge(100, "where the stream begins", tuple(OF_OLDER))
+    spark, catalog = session(feed.lake.config), feed.lake.catalog_name
+    for name, begin in (("older", 100), ("t", 0)):
+        written = spark.sql(f"SELECT summary FROM {catalog}.s.{name}__history.snapshots").collect()[-1].summary
+        shown = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {catalog}.s__v.{name}").collect()}
+        for told in (written, shown):
+            assert told["ticdc.known-from"] == str(begin)
+            assert json.loads(told["ticdc.leaves-out"]) == AS_OBJECTS[name]

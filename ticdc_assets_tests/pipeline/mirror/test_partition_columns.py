@@ -169,8 +169,9 @@ class Lake:
             record = self.feed.record(("s", name))
             texts = ([None if v is None else str(v) for v in row] for row in self.rows[name].values())
             expected = sorted(map(repr, texts))
-            for place in (record.mirror, record.history_table) if record.state == "live" else ():
-                table = self.feed.lake.lake.catalog.load_table(tuple(place or ()))
+            assert (record.history_table is not None) is (name in WITH_HISTORY)
+            for place in filter(None, (record.mirror, record.history_table) if record.state == "live" else ()):
+                table = self.feed.lake.lake.catalog.load_table(tuple(place))
                 rows = [row for row in table.scan().to_arrow().to_pylist() if row.get("_ticdc_is_current", True)]
                 names = ["id", *(CASES[name].steps[-1].columns if self.ts > 1000 else CASES[name].columns), "v"]
                 shown = sorted(repr([None if row[n] is None else str(row[n]) for n in names]) for row in rows)
