@@ -56,3 +56,8 @@ def is_tso(number: int) -> bool:
 def to_datetime(tso: int) -> datetime:
     """The UTC time of a TSO, to the millisecond."""
     return _EPOCH + timedelta(milliseconds=physical_ms(tso))
+
+
+def now() -> datetime:
+    """The time of this machine, in UTC."""
+    return datetime.now(UTC)

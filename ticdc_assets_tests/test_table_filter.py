@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
+from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 
 # rules, then (schema, table, accepted with regard to case, accepted without)
 CASES: list[tuple[list[str], list[tuple[str, str, bool, bool]]]] = [

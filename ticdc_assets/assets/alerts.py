@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus
 
-from ticdc_assets.assets.automation.earlier_runs import broke
+from ticdc_assets.assets.earlier_runs import broke
 from ticdc_assets.assets.keys import TAG
 
 FAILED_RUNS = "ticdc_assets_failed_runs"

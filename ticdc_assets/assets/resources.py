@@ -20,7 +20,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from ticdc_assets import spark
-from ticdc_assets.assets.metadata.clock import Clock
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError, LakeError, SourceError, StaleRunError, TicdcAssetsError

@@ -16,9 +16,9 @@ from ticdc_assets.assets.resources import PROGRESS
 from ticdc_assets.assets.translation import Translate, translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tables.locations import history_of
 from ticdc_assets.work_progress import Count, OnProgress
 

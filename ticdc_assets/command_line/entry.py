@@ -12,7 +12,7 @@ from ticdc_assets import __version__
 from ticdc_assets.command_line import diagnose, process, read, repair
 from ticdc_assets.command_line.parser import Parser
 from ticdc_assets.command_line.standard_streams import leave_output, open_closed_streams, reader_is_gone
-from ticdc_assets.commands.each import EXIT_NOT_READ, code_of, sentence_of
+from ticdc_assets.commands.output.each import EXIT_NOT_READ, code_of, sentence_of
 from ticdc_assets.faults import interrupted_by
 from ticdc_assets.printable import printable
 

@@ -30,7 +30,7 @@ from ticdc_assets.config.ticdc.keys import read_sink
 from ticdc_assets.config.upstream import upstream_of
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates, check_target, check_view
-from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.names.table_filter import TableFilter
 
 WITHOUT_VIEWS: Final = ("glue",)
 """The types of catalogs to which Iceberg's library writes no views."""

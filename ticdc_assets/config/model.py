@@ -16,7 +16,7 @@ from ticdc_assets.config.sink import SinkOptions, Storage
 from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates
-from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.names.table_filter import TableFilter
 
 PORTABLE_CATALOG_TYPES: Final = ("glue", "hive")
 PORTABLE_SIGNING_NAMES: Final = ("glue", "s3tables")

@@ -15,7 +15,7 @@ import yaml
 
 from ticdc_assets.config.secrets import redacted
 from ticdc_assets.errors import ConfigError, ConfigFaultsError
-from ticdc_assets.table_filter import TableFilter
+from ticdc_assets.names.table_filter import TableFilter
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from ticdc_assets.config.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.table_filter import ColumnSelectors
 
 if TYPE_CHECKING:
     from ticdc_assets.protocols.csv.options import CsvOptions

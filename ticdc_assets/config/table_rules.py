@@ -8,7 +8,7 @@ from typing import Any, Final
 from ticdc_assets.config.sink import Dispatch
 from ticdc_assets.config.ticdc.values import at, text
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
+from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 
 DISPATCHERS: Final = "sink.dispatchers"
 SELECTORS: Final = "sink.column-selectors"

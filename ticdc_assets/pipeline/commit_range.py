@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ticdc_assets.errors import CREATE_AGAIN
@@ -123,3 +123,8 @@ def may_have_rows(commit_range: CommitRange, name: SourceName) -> bool:
         and (name_period.until_ts is None or name_period.until_ts > commit_range.low)
         for name_period in commit_range.source_table.name_periods
     )
+
+
+def with_holds(commit_ranges: Mapping[str, CommitRange], held: Mapping[str, Hold]) -> dict[str, CommitRange]:
+    """The commit ranges, with the holds of held tables."""
+    return {i: replace(n, high=n.low, hold=held[i]) if i in held else n for i, n in commit_ranges.items()}

@@ -42,11 +42,6 @@ def not_followed_yet(record: WatermarkRecord | None, commit_ranges: Mapping[str,
     ]
 
 
-def with_holds(commit_ranges: Mapping[str, CommitRange], held: Mapping[str, Hold]) -> dict[str, CommitRange]:
-    """The commit ranges, with the holds of held tables."""
-    return {i: replace(n, high=n.low, hold=held[i]) if i in held else n for i, n in commit_ranges.items()}
-
-
 def is_passed(commit_range: CommitRange) -> bool:
     """Whether the table is held because its earlier records cannot be read again."""
     return commit_range.hold is not None and commit_range.hold.code is NoteCode.PASSED_UNREAD

@@ -27,9 +27,10 @@ from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import ViewRecord
-from ticdc_assets.tables.control.tables import everybody, nobody, now
+from ticdc_assets.tables.control.tables import everybody, nobody
 from ticdc_assets.tables.iceberg.views import JvmViews, ShownSnapshot
 from ticdc_assets.tables.locations import with_digest
+from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

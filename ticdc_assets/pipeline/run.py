@@ -16,9 +16,8 @@ from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
-from ticdc_assets.pipeline.commit_range import Hold, TableState
+from ticdc_assets.pipeline.commit_range import Hold, TableState, with_holds
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
-from ticdc_assets.pipeline.late_tables import with_holds
 from ticdc_assets.pipeline.mostly_bad import require_mostly_sound
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.record import says_the_same, table_record
@@ -28,7 +27,7 @@ from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch
 from ticdc_assets.pipeline.sources import source_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

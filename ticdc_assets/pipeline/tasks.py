@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ticdc_assets.changes import layout
+from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, Timeline
-from ticdc_assets.table_filter import ColumnSelectors
 
 
 @dataclass(frozen=True, slots=True)

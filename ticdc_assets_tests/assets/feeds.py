@@ -33,11 +33,10 @@ from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import TableRecord
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.properties import COLUMNS
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import columns_property
-from ticdc_assets.tso import from_physical_ms
+from ticdc_assets.tso import from_physical_ms, now
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME, NONE, Bucket
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

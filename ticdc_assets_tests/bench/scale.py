@@ -18,7 +18,8 @@ from ticdc_assets.config import Config
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.control.tables import Control, now
+from ticdc_assets.tables.control.tables import Control
+from ticdc_assets.tso import now
 from ticdc_assets_tests.bench import ours
 from ticdc_assets_tests.bench.children.many_tables import first_changes, tables_of
 from ticdc_assets_tests.bench.measures.loads import JSON

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.automation.earlier_runs import on_its_way
+from ticdc_assets.assets.earlier_runs import on_its_way
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.automation.earlier_runs import broken, cancelled, on_its_way
+from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
 from ticdc_assets.assets.known_tables import known_tables, not_loaded
-from ticdc_assets.assets.metadata.sparkline import duration, plain_seconds
+from ticdc_assets.assets.metadata.sparkline import plain_seconds
 from ticdc_assets.assets.stages.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import Changefeed, Config
@@ -34,7 +34,7 @@ from ticdc_assets.faults import redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.source_state import TopicLag
 from ticdc_assets.pipeline.sources import state_of_source
-from ticdc_assets.plurals import counted
+from ticdc_assets.plurals import counted, duration
 from ticdc_assets.tso import physical_ms, to_datetime
 
 if TYPE_CHECKING:

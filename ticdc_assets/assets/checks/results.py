@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.assets.metadata.sparkline import duration, plain_seconds
+from ticdc_assets.assets.metadata.sparkline import plain_seconds
 from ticdc_assets.errors import rebuild_command
 from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.plurals import duration
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.checks.fold_count import FoldCount
-    from ticdc_assets.assets.metadata.clock import Clock
+    from ticdc_assets.assets.clock import Clock
     from ticdc_assets.sources.storage.scan_result import Problem
     from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
     from ticdc_assets.tables.foreign_writes import ForeignWrite

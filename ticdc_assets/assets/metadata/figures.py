@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from ticdc_assets.assets.metadata.clock import Clock
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.assets.metadata.sparkline import chart_markdown, plain_seconds
 from ticdc_assets.changes import layout

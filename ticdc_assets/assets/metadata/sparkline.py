@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ticdc_assets.assets.metadata.history_points import Point
+from ticdc_assets.plurals import duration
 
 WIDTH: Final = 360
 HEIGHT: Final = 96
@@ -52,14 +53,3 @@ def _line(values: Sequence[float], top_px: int, colour: str) -> str:
 def plain_seconds(seconds: float) -> float:
     """A duration in seconds for plots: above a minute to the second, else to the millisecond."""
     return round(seconds, 0 if seconds > 60 else 3)
-
-
-def duration(seconds: float) -> str:
-    """A duration as text, in its two largest units."""
-    left = int(max(seconds, 0))
-    parts: list[str] = []
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])

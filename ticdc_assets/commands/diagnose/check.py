@@ -13,7 +13,7 @@ from ticdc_assets.assets.checks.definitions import HAVE_ASSETS, NO_LATE_ROWS
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_with_assets
-from ticdc_assets.commands.each import EXIT_FAILED, code_of, sentence_of
+from ticdc_assets.commands.output.each import EXIT_FAILED, code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.process.through_dagster import (
     QUIET_LOGGERS,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ticdc_assets.assets.known_tables import remember, state_folder, tables_with_assets
-from ticdc_assets.commands.each import each
+from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import MachineError

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from ticdc_assets.commands.each import EXIT_NOT_READ
 from ticdc_assets.commands.output.columns import in_columns
+from ticdc_assets.commands.output.each import EXIT_NOT_READ
 from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import LOGS

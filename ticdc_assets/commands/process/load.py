@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.commands.each import EXIT_FAILED
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.each import EXIT_FAILED
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quarantined, source_moves
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
-from ticdc_assets.assets.metadata.clock import Clock
-from ticdc_assets.commands.each import EXIT_FAILED
+from ticdc_assets.commands.output.each import EXIT_FAILED
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
 from ticdc_assets.pipeline.lake import Lake

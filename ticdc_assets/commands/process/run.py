@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
-from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.commands.output.each import code_of, sentence_of
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.output.tso_text import moment

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment

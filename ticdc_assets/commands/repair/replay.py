@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ticdc_assets.commands.each import each
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake

@@ -37,8 +37,8 @@ from ticdc_assets.config.table_rules import read_dispatch, read_selectors
 from ticdc_assets.config.ticdc.rules import limits, refuse_lossy_options
 from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, positive_number, text, tidy, word
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.table_filter import ColumnSelectors
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
 

@@ -13,14 +13,14 @@ from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changed_settings import known_settings, written_with_others_in
 from ticdc_assets.pipeline.changelog.publish import caught_up
-from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, with_holds
 from ticdc_assets.pipeline.late_statements import (
     known_histories,
     set_replaced_aside,
     set_unrecorded_aside,
     written_otherwise_in,
 )
-from ticdc_assets.pipeline.late_tables import is_passed, with_holds
+from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.set_back import recorded_changelog
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import History

@@ -27,7 +27,7 @@ from ticdc_assets.sources.dump.compression import opened_in
 from ticdc_assets.sources.dump.listing import is_csv_file
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.tables.control.records import WatermarkRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

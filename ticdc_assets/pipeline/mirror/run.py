@@ -41,13 +41,13 @@ from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.mirror.branch import require_progress
 from ticdc_assets.tables.mirror.size import live_rows
 from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

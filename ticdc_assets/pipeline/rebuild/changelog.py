@@ -34,11 +34,11 @@ from ticdc_assets.schema.history.written_history import WrittenHistory, folded_a
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
-from ticdc_assets.tables.control.tables import Control, now
+from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.iceberg.properties import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_history import written_history_of
-from ticdc_assets.tso import from_physical_ms
+from ticdc_assets.tso import from_physical_ms, now
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:

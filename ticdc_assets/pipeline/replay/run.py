@@ -28,8 +28,8 @@ from ticdc_assets.pipeline.sources import replay_of
 from ticdc_assets.pipeline.tasks import FileState
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

@@ -16,7 +16,7 @@ from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -15,7 +15,7 @@ from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionStat
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.scan_result import Done, Place, Scan
 from ticdc_assets.tables.control.records import ClosedFolder
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 FolderVersion = tuple[str, int]
 """A table's folder and a version."""

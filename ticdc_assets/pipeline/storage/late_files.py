@@ -31,7 +31,7 @@ from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import Layout, data_name, numeral, path_below
 from ticdc_assets.sources.storage.scan_result import Done, Place
 from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake

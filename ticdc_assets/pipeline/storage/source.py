@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.notes import NoteCode
-from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
+from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges, with_holds
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import LateStatements, late_statements
 from ticdc_assets.pipeline.late_tables import (
@@ -18,7 +18,6 @@ from ticdc_assets.pipeline.late_tables import (
     late_tables,
     not_followed_yet,
     obstacle_by_arrival,
-    with_holds,
     without_folders,
 )
 from ticdc_assets.pipeline.load.progress import FINISHED, behind_the_load, require_finished
@@ -38,8 +37,8 @@ from ticdc_assets.sources.storage.scan import read_checkpoint, scan
 from ticdc_assets.sources.storage.scan_result import Problem
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import WatermarkRecord
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

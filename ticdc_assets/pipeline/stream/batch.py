@@ -23,8 +23,8 @@ from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskRepor
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, with_holds
 from ticdc_assets.pipeline.late_statements import is_unrecorded
-from ticdc_assets.pipeline.late_tables import is_passed, with_holds
+from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges
+from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges, with_holds
 from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements, without_dropped
-from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet, with_holds
+from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet
 from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.stream.batch import StreamBatch

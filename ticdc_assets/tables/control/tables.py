@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -21,8 +20,8 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, I
 from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.notes import Note, from_text
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.control.columns import (
     CLOSED_FOLDERS,
@@ -43,7 +42,7 @@ from ticdc_assets.tables.control.records import (
 )
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.maintenance.grown import is_scattered, last_row, merge_files
-from ticdc_assets.tso import is_tso, to_datetime
+from ticdc_assets.tso import is_tso, now, to_datetime
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -410,8 +409,3 @@ def _made(of: Callable[..., Row], row: Mapping[str, Any]) -> Row:
             "Install the version that wrote them, or a later one. Nothing was changed.",
         )
     return of(**row)
-
-
-def now() -> datetime:
-    """The time of this machine, in UTC."""
-    return datetime.now(UTC)

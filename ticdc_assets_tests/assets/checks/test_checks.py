@@ -13,7 +13,7 @@ import pytest
 from ticdc_assets.assets.checks import fold_count
 from ticdc_assets.assets.checks import results as verdicts
 from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.metadata.clock import Clock
+from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.quarantine import quarantined_by_table

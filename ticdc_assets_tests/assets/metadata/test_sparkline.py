@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from ticdc_assets.assets.metadata.history_points import RECORDS_MAX, Point
-from ticdc_assets.assets.metadata.sparkline import HEIGHT, WIDTH, chart_markdown, duration, plain_seconds, svg
+from ticdc_assets.assets.metadata.sparkline import HEIGHT, WIDTH, chart_markdown, plain_seconds, svg
+from ticdc_assets.plurals import duration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ticdc_assets import __version__
 from ticdc_assets.cli import main
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home

@@ -19,10 +19,10 @@ from ticdc_assets.errors import NotYetError
 from ticdc_assets.pipeline.history.verify import TableVerdict, verify
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.control.records import TableRecord
-from ticdc_assets.tables.control.tables import now
 from ticdc_assets.tables.iceberg.properties import BORN, COLUMNS, SOURCE_TABLE, VERSION
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import Progress, columns_property
+from ticdc_assets.tso import now
 from ticdc_assets.work_progress import Count
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks
 from ticdc_assets_tests.assets.feeds import without_java as without_java

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.load.progress import (
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable
 from ticdc_assets.tables.control.records import WatermarkRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 STREAM = DdlEvent(10, "s", "t", "CREATE TABLE `t` (`id` INT)")
 DUMP = DdlEvent(20, "s", "t", "CREATE TABLE `t` (`id` INT)", loaded=True)

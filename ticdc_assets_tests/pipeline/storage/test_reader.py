@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
+from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX
 from ticdc_assets.pipeline.storage import reader
 from ticdc_assets.pipeline.storage.reader import FileReader
@@ -22,7 +23,6 @@ from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import Timeline
-from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 from ticdc_assets_tests.schema.history.histories import event
 
 T = ("shop", "t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.commit_range import CommitRange, TableState
+from ticdc_assets.pipeline.commit_range import CommitRange, TableState, with_holds
 from ticdc_assets.pipeline.late_tables import (
     LateTables,
     before_late_schemas,
@@ -14,7 +14,6 @@ from ticdc_assets.pipeline.late_tables import (
     messages_gone,
     not_followed_yet,
     obstacle_by_arrival,
-    with_holds,
     without_folders,
 )
 from ticdc_assets.protocols.storage.schema_file import SchemaFile
@@ -23,7 +22,7 @@ from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionStat
 from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.sources.storage.scan_result import Done, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-from ticdc_assets.tables.control.tables import now
+from ticdc_assets.tso import now
 
 ADVICE = "Load"
 READ = VersionState(done={("", None): Done(1, 100)})

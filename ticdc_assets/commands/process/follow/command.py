@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
-from ticdc_assets.commands.each import code_of, sentence_of
+from ticdc_assets.commands.output.each import code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, ThroughDagster
 from ticdc_assets.commands.process.follow.report import Address, Metrics, Report, served

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ticdc_assets.config import Upstream
+from ticdc_assets.names.table_filter import ColumnSelectors, TableFilter
 from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.tasks import Target
@@ -15,7 +16,6 @@ from ticdc_assets.schema.history.source_table import SourceName, Timeline
 from ticdc_assets.schema.model import TableName, TableSchema
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_log import MessageLog
-from ticdc_assets.table_filter import ColumnSelectors, TableFilter
 
 SchemaVersion = tuple[SourceName, int]
 MessageName = tuple[str, str, str]

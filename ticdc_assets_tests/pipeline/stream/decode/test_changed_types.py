@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.pipeline.stream.decode.row_schemas import sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
 from ticdc_assets.protocols.events import RowEvent
@@ -13,7 +14,6 @@ from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
 from ticdc_assets_tests.deliveries.wires import OpenProtocol
 

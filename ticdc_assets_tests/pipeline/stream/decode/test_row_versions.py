@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.pipeline.stream.decode.row_schemas import entry_of
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
 from ticdc_assets.protocols.events import Op, RowEvent, RowHints, RowTime
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SchemaPeriod, Timeline
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.table_filter import TableFilter
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.schema.history.histories import event
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     SHAPES_MAX,
     Shapes,
@@ -25,7 +26,6 @@ from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.schema.history.histories import event
 

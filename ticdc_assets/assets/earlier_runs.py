@@ -13,7 +13,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRunStatus, RunsFilter
 from dagster._core.errors import DagsterAssetCheckFailedError
 
-from ticdc_assets.assets.metadata.sparkline import duration
+from ticdc_assets.plurals import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from dagster._core.scheduler.instigation import TickStatus
 from dagster._daemon.monitoring.run_monitoring import check_run_timeout
 from dagster._utils.log import get_dagster_logger
 
-from ticdc_assets.assets.automation import earlier_runs
-from ticdc_assets.assets.automation.earlier_runs import AGAIN_AFTER_S, BROKEN_MAX, Broken
+from ticdc_assets.assets import earlier_runs
+from ticdc_assets.assets.earlier_runs import AGAIN_AFTER_S, BROKEN_MAX, Broken
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.errors import MachineError
 from ticdc_assets_tests.assets.automation.evaluated import evaluate, feed_of
