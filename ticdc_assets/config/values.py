@@ -25,7 +25,7 @@ VARIABLE: Final[dict[str, Any]] = {
     "description": "The value of the environment variable of that name.",
 }
 TEXT: Final[dict[str, Any]] = {"anyOf": [{"type": "string"}, VARIABLE]}
-TEXTS: Final[dict[str, Any]] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+TEXTS: Final[dict[str, Any]] = {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"type": "string"}}]}
 SETTING: Final[dict[str, Any]] = {"anyOf": [{"type": ["string", "number", "boolean"]}, VARIABLE]}
 
 

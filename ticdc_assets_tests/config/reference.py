@@ -9,8 +9,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin
 
+from jsonschema import Draft202012Validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from ticdc_assets.config import SCHEMA
@@ -46,6 +48,7 @@ TABLES: Final[Mapping[str, type[Keys]]] = {
 """The models whose keys the page lists, by the heading of the table."""
 CHANGES: Final = "### Keys that change"
 _SHARED: Final = {"text": TEXT, "texts": TEXTS, "setting": SETTING, "variable": VARIABLE}
+_NONE: Final = {"type": "null"}
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
@@ -72,14 +75,24 @@ def schema() -> str:
 
 
 def _object(found: dict[str, Any]) -> dict[str, Any]:
+    """A mapping or a choice. It may be empty: then its keys are absent."""
     found = {key: value for key, value in found.items() if key != "title"}
     if "properties" in found:
         found["properties"] = {key: _property(value) for key, value in found["properties"].items()}
-    return found
+    return _or_none(found)
+
+
+def _or_none(form: dict[str, Any]) -> dict[str, Any]:
+    """The form, or nothing; a reference is to a form that may be nothing already."""
+    if "enum" in form:
+        form = {**form, "enum": [*form["enum"], None]}
+    if "type" in form:
+        return {**form, "type": [form["type"], "null"]}
+    return form if {"$ref", "enum"} & form.keys() else {"anyOf": [form, _NONE]}
 
 
 def _property(found: dict[str, Any]) -> dict[str, Any]:
-    """One key: an empty value is an absent key; the description also says what a change does."""
+    """One key; the description also says what a change does."""
     about = {key: found.pop(key) for key in ("description", "default", "examples") if key in found}
     found.pop("title", None)
     about["description"] = _LINK.sub(r"\1", about["description"])
@@ -88,8 +101,9 @@ def _property(found: dict[str, Any]) -> dict[str, Any]:
         about["description"] += f".\n\nA change applies: {effect}" + (f". {sentence}" if sentence else "")
     if about.get("default") in (None, {}):
         about.pop("default", None)
-    forms = found.pop("anyOf", None) or [found]
-    return {**about, "anyOf": [form for form in forms if form != {"type": "null"}] + [{"type": "null"}]}
+    forms = [form for form in found.pop("anyOf", [found]) if form != _NONE]
+    forms = next(([form] for form in _SHARED.values() if form.get("anyOf") == forms), forms)
+    return {**about, **(_or_none(forms[0]) if len(forms) == 1 else {"anyOf": [*forms, _NONE]})}
 
 
 def _shared(value: Any) -> Any:
@@ -102,6 +116,17 @@ def _below(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _shared(below) for key, below in value.items()}
     return [_shared(below) for below in value] if isinstance(value, list) else value
+
+
+def marked(values: Any) -> list[str]:
+    """The places that an editor marks in a config, as dotted paths."""
+    plain = json.loads(json.dumps(values, default=str))  # an editor takes a date for a text
+    return [".".join(map(str, found.absolute_path)) for found in _validator().iter_errors(plain)]
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets_tests.config.config_file import loaded, refused, with_feed
+from ticdc_assets_tests.config.reference import marked
 
 
 def test_all_faults_are_reported_at_once_with_their_lines(tmp_path):
@@ -258,7 +259,7 @@ MUTANTS = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(places(FULL)), MUTANTS), min_size=1, max_size=3))
-def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mutations):
+def test_any_value_at_any_place_loads_and_editors_take_it_or_is_a_config_error(tmp_path_factory, mutations):
     values = json.loads(json.dumps(FULL))
     for place, mutant in mutations:
         above: Any = values
@@ -274,6 +275,8 @@ def test_any_value_at_any_place_loads_or_is_a_config_error(tmp_path_factory, mut
         load(path, {})
     except ConfigError as error:
         assert error.advice
+    else:
+        assert marked(values) == []
 
 
 def test_the_full_config_that_is_mutated_is_right(tmp_path):
