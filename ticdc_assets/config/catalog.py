@@ -18,7 +18,7 @@ from ticdc_assets.config.model import (
 )
 from ticdc_assets.config.reading import NAME, Section, shown
 from ticdc_assets.config.secrets import Settings
-from ticdc_assets.config.validation import Keys, Refusal, RefusedError, refused
+from ticdc_assets.config.validation import Keys, Refusal, refuse_any, refused
 from ticdc_assets.config.values import FilledText, FreeSettings, Text
 
 _NO_DATABASE: Final = ("postgres", "http", "https", "thrift", "file", "s3")
@@ -41,10 +41,8 @@ def _name(text: str) -> str:
 
 
 def _properties(found: Settings) -> Settings:
-    own = [key for key in found if key in _KEYS]
-    expected = "settings that have no key of their own"
-    if own:
-        raise RefusedError(*(Refusal(expected, key, f"Write it as {key}:, next to properties:.") for key in own))
+    expected, own = "settings that have no key of their own", [key for key in found if key in _KEYS]
+    refuse_any(*(Refusal(expected, key, f"Write it as {key}:, next to properties:.") for key in own))
     return found
 
 

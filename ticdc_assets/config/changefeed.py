@@ -128,16 +128,13 @@ def _locations(keys: ChangefeedKeys, section: Section, stream: _Stream | None, b
 
 
 def _mirror(keys: ChangefeedKeys, section: Section, sink: SinkOptions) -> MirrorConfig:
-    below, partition = section.below("keys"), section.below("partition")
     history = section.filter("history", keys.history, sink.case_sensitive)
     if history.takes_any and sink is not _UNKNOWN and sink.is_by_arrival:
         advice = "Without both there is no TSO from which a row is valid. Remove it."
         section.problem("history", "a stream with commit_ts and watermarks", "one without", advice)
     return MirrorConfig(
-        keys=tuple(KeyOverride(p, below.filter(p, (p,), sink.case_sensitive), c) for p, c in keys.keys.items()),
-        partition=tuple(
-            PartitionRule(p, partition.filter(p, (p,), sink.case_sensitive), f) for p, f in keys.partition.items()
-        ),
+        keys=section.below("keys").rules(KeyOverride, keys.keys, sink.case_sensitive),
+        partition=section.below("partition").rules(PartitionRule, keys.partition, sink.case_sensitive),
         format_version=keys.format_version,
         on_drop=keys.on_drop,
         history=history,

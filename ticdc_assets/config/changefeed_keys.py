@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from ticdc_assets.config.partition_spec import PartitionSpecs
 from ticdc_assets.config.reading import kind_of, shown
 from ticdc_assets.config.source import RegistryKeys, SourceKeys
 from ticdc_assets.config.upstream import UpstreamKeys
-from ticdc_assets.config.validation import Context, Keys, RefusedError, refusal_of, refused
+from ticdc_assets.config.validation import Context, Keys, refusal_of, refused
 from ticdc_assets.config.values import TEXTS, FilePath, Text, Texts, text_of, texts_of
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates
@@ -39,6 +40,9 @@ class OnChange(StrEnum):
 def _changes(effect: OnChange, sentence: str = "") -> dict[str, Any]:
     """The effect of a change of the key, and what there is to know about it."""
     return {"x-change": [effect.value, sentence]}
+
+
+_next, _whole, _held = (partial(_changes, effect) for effect in (OnChange.NEXT, OnChange.WHOLE, OnChange.HELD))
 
 
 def _time_zone(zone: str) -> str:
@@ -83,7 +87,7 @@ def _skip_offsets(value: Any) -> tuple[OffsetRule, ...]:
     try:
         return tuple(rule for text in texts_of(value) for rule in read_offset_rules(text))
     except ConfigError as error:
-        raise RefusedError(refusal_of(error)) from None
+        raise refusal_of(error) from None
 
 
 class TargetKeys(Keys):
@@ -103,10 +107,9 @@ class ChangefeedKeys(Keys):
         default=None,
         description="the value of `cdc cli changefeed create --sink-uri`; its options are used",
         examples=["s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"],
-        json_schema_extra=_changes(
-            OnChange.NEXT,
+        json_schema_extra=_next(
             "The new place has to have the same stream from where the last run ended. A stream with commit_ts and one "
-            "without are refused for one another, and so are files and messages",
+            "without are refused for one another, and so are files and messages"
         ),
     )
     config: Annotated[dict[str, Any], PlainValidator(_config), WithJsonSchema({"type": "object"})] = Field(
@@ -114,28 +117,27 @@ class ChangefeedKeys(Keys):
         description="the changefeed's own configuration, written out; [ticdc-options.md](ticdc-options.md) says how "
         "each option is handled",
         examples=[{"sink": {"csv": {"include-commit-ts": True}}}],
-        json_schema_extra=_changes(OnChange.NEXT, "As `sink_uri`. What was read stays as it is"),
+        json_schema_extra=_next("As `sink_uri`. What was read stays as it is"),
     )
     config_file: FilePath = Field(
         default=None,
         description="the changefeed's own configuration as a TOML file, in place of `config`",
         examples=["changefeed.toml"],
-        json_schema_extra=_changes(OnChange.NEXT, "As `config`"),
+        json_schema_extra=_next("As `config`"),
     )
     source: SourceKeys = Field(
         default_factory=SourceKeys,
         description="[where the stream is read](#source); default: what `sink_uri` names",
         examples=[{"storage": "s3://bucket/prefix"}],
-        json_schema_extra=_changes(OnChange.NEXT, "As `sink_uri`"),
+        json_schema_extra=_next("As `sink_uri`"),
     )
     time_zone: Annotated[Text, AfterValidator(_time_zone)] = Field(
         default="UTC",
         description="an IANA name: the zone in which TiCDC writes TIMESTAMP",
         examples=["Asia/Shanghai"],
-        json_schema_extra=_changes(
-            OnChange.HELD,
+        json_schema_extra=_held(
             "Tables with a TIMESTAMP column: `settings`. The others go on. If TiCDC itself changed its zone, read the "
-            "stream from there on in a changefeed of its own",
+            "stream from there on in a changefeed of its own"
         ),
     )
     tables: Texts = Field(
@@ -143,10 +145,9 @@ class ChangefeedKeys(Keys):
         description="patterns of TiCDC's filter; a pattern matches [any name that the table has in its "
         "life](late-data.md#tables-selected-later)",
         examples=[["shop.*", "!shop.tmp_*"]],
-        json_schema_extra=_changes(
-            OnChange.NEXT,
+        json_schema_extra=_next(
             "A table that is selected later is read from its beginning; one that is not selected any more keeps its "
-            "rows, and goes on from where it ended when it is selected again",
+            "rows, and goes on from where it ended when it is selected again"
         ),
     )
     schema_files: Texts = Field(
@@ -157,20 +158,18 @@ class ChangefeedKeys(Keys):
         "different ways are refused. A table whose text is not understood waits (`no_schema`) where the stream has no "
         "CREATE TABLE of it",
         examples=[["dump/*-schema.sql"]],
-        json_schema_extra=_changes(
-            OnChange.NEXT,
+        json_schema_extra=_next(
             "A table whose rows then have other columns is held: `late_statement`; one whose rows have another key: "
-            "`settings`",
+            "`settings`"
         ),
     )
     keys: dict[str, Annotated[tuple[str, ...], PlainValidator(_columns), WithJsonSchema(TEXTS)]] = Field(
         default={},
         description="the key columns of tables whose key the stream does not carry, by pattern as in `tables`",
         examples=[{"shop.log": ["id"]}],
-        json_schema_extra=_changes(
-            OnChange.HELD,
+        json_schema_extra=_held(
             "Tables whose key becomes another one: `settings`. A table without a key gets its mirror at once, unless "
-            "an update has changed the new key. Columns that cannot be the key of a table: `keys`",
+            "an update has changed the new key. Columns that cannot be the key of a table: `keys`"
         ),
     )
     partition: PartitionSpecs = Field(
@@ -178,30 +177,27 @@ class ChangefeedKeys(Keys):
         description="the partition spec of all mirrors, or of those that match a pattern; a change applies to new "
         "mirrors, and at `rebuild`: [what follows the source](mirrors.md#partitions-of-a-mirror)",
         examples=["bucket(16)", ["bucket(16)", "day(created)"], {"shop.*": "bucket(16, id)", "*.*": "none"}],
-        json_schema_extra=_changes(OnChange.NEXT, "Of mirrors that are created or rebuilt"),
+        json_schema_extra=_next("Of mirrors that are created or rebuilt"),
     )
     format_version: Annotated[int, PlainValidator(_format_version), WithJsonSchema({"enum": [2, 3]})] = Field(
         default=FORMAT_VERSIONS[-1],
         description="the version of Iceberg's table format of mirrors: 3, or 2 for readers without deletion vectors",
-        json_schema_extra=_changes(OnChange.NEXT, "Of mirrors and histories that are created"),
+        json_schema_extra=_next("Of mirrors and histories that are created"),
     )
     on_drop: Annotated[OnDrop, Strict(False)] = Field(
         default=OnDrop.KEEP,
         description="whether the mirror of a dropped table stays (`keep`) or is dropped with its files (`drop`); the "
         "changelog stays",
-        json_schema_extra=_changes(
-            OnChange.WHOLE, "`drop` also removes the mirrors of tables that are dropped already; for good"
-        ),
+        json_schema_extra=_whole("`drop` also removes the mirrors of tables that are dropped already; for good"),
     )
     history: Texts = Field(
         default=(),
         description="which tables have a [history table](time.md#history-tables): patterns as in `tables`. Only for "
         "streams with commit_ts and watermarks, and not for the Avro protocol",
         examples=[["shop.*", "!shop.tmp_*"]],
-        json_schema_extra=_changes(
-            OnChange.WHOLE,
+        json_schema_extra=_whole(
             "A history is made from the whole changelog. One that is not selected any more stays as it is, and goes "
-            "on when it is selected again",
+            "on when it is selected again"
         ),
     )
     views: Text | None = Field(
@@ -210,71 +206,68 @@ class ChangefeedKeys(Keys):
         "and `{changefeed}`: each mirror has a [view](readers.md#views) of that name, which shows the newest complete "
         "record. Only for streams with commit_ts and watermarks, and for catalogs [with views](catalogs.md#views)",
         examples=["{schema}__recorded.{table}"],
-        json_schema_extra=_changes(OnChange.WHOLE, "Views of the former names are removed"),
+        json_schema_extra=_whole("Views of the former names are removed"),
     )
     held_views: Annotated[HeldViews, Strict(False)] = Field(
         default=HeldViews.BACK,
         description="what views show while a table is held. `back`: all stay at the last complete record; `refuse`: "
         "those of the other tables go on, and a held table has no view",
-        json_schema_extra=_changes(OnChange.WHOLE, "Views of tables that are held are removed, or made again"),
+        json_schema_extra=_whole("Views of tables that are held are removed, or made again"),
     )
     readers: Literal["newest", "before_quarantine"] = Field(
         default="newest",
         description="[what views and `recorded()` show](bad-input.md#tables-with-records-in-quarantine) of tables with "
         "records in quarantine",
-        json_schema_extra=_changes(OnChange.WHOLE, "Views show the record that is asked for from then on"),
+        json_schema_extra=_whole("Views show the record that is asked for from then on"),
     )
     zero_dates: Annotated[ZeroDates, Strict(False)] = Field(
         default=ZeroDates.NULL,
         description="what a date such as 0000-00-00 becomes: NULL, or [an error](bad-input.md) of its record",
-        json_schema_extra=_changes(OnChange.NEXT, "What was read stays as it is; records in quarantine need a replay"),
+        json_schema_extra=_next("What was read stays as it is; records in quarantine need a replay"),
     )
     on_bad_message: Annotated[OnBadMessage, Strict(False)] = Field(
         default=OnBadMessage.QUARANTINE,
         description="[what happens to a message that cannot be decoded](bad-input.md#records-and-values). With "
         "`quarantine`, a run whose records are mostly bad is refused",
-        json_schema_extra=_changes(OnChange.NEXT, "Records in quarantine stay there"),
+        json_schema_extra=_next("Records in quarantine stay there"),
     )
     skip_files: Texts = Field(
         default=(),
         description="[files that are given up](bad-input.md), as globs below the sink's root; `folder/*` for all of a "
         "folder. [After a glob is removed](late-data.md#files-in-closed-folders) its files are not read",
         examples=[["shop/orders/*/CDC000007.csv"]],
-        json_schema_extra=_changes(OnChange.NEXT, "What was given up stays given up: `rebuild --from source` reads it"),
+        json_schema_extra=_next("What was given up stays given up: `rebuild --from source` reads it"),
     )
     skip_offsets: Annotated[tuple[OffsetRule, ...], PlainValidator(_skip_offsets), WithJsonSchema(TEXTS)] = Field(
         default=(),
         description="[missing messages that are given up](bad-input.md): a topic or a glob, a partition or `*`, and "
         "offsets; without offsets, all of them",
         examples=[["feed[0]@1000-1199", "feed[*]"]],
-        json_schema_extra=_changes(
-            OnChange.NEXT,
+        json_schema_extra=_next(
             "What was given up is read if it comes back. A rule that is removed while a table is held from before its "
-            "offsets holds the tables of the topic again",
+            "offsets holds the tables of the topic again"
         ),
     )
     claim_check: Text | None = Field(
         default=None,
         description="the folder or URI of large messages, if it differs from the one in the changefeed's configuration",
         examples=["s3://bucket/claims"],
-        json_schema_extra=_changes(OnChange.NEXT),
+        json_schema_extra=_next(),
     )
     schema_registry: RegistryKeys = Field(
         default_factory=RegistryKeys,
         description="[the schemas of the Avro protocol](#schema_registry)",
         examples=[{"url": "https://registry:8081", "auth": {"user": "u", "password": {"env": "P"}}}],
-        json_schema_extra=_changes(
-            OnChange.NEXT,
-            "Messages of held tables are read again: the new one must have their schemas under the same ids",
+        json_schema_extra=_next(
+            "Messages of held tables are read again: the new one must have their schemas under the same ids"
         ),
     )
     ddl_from: Text | None = Field(
         default=None,
         description="for the Avro protocol with the TiDB extension: another changefeed of the file, which carries the "
         "statements; run that one first",
-        json_schema_extra=_changes(
-            OnChange.NEXT,
-            "A table whose rows then have other columns is held: `late_statement`. To remove it is refused",
+        json_schema_extra=_next(
+            "A table whose rows then have other columns is held: `late_statement`. To remove it is refused"
         ),
     )
     upstream: UpstreamKeys | None = Field(
@@ -282,21 +275,20 @@ class ChangefeedKeys(Keys):
         description="[the TiDB of the changefeed](#upstream): completes [large rows](large-rows.md) of which only the "
         "handle key was sent, and is [compared with mirrors](time.md#mirrors-compared-with-tidb)",
         examples=[{"host": "tidb", "user": "reader", "password": {"env": "TIDB_PASSWORD"}}],
-        json_schema_extra=_changes(OnChange.NEXT, "Rows that wait for it are completed"),
+        json_schema_extra=_next("Rows that wait for it are completed"),
     )
     target: TargetKeys = Field(
         default_factory=TargetKeys,
         description="[templates of the tables' names](#target)",
         examples=[{"mirror": "{schema}.{table}"}],
-        json_schema_extra=_changes(
-            OnChange.WHOLE,
+        json_schema_extra=_whole(
             "`mirror` and `changelog`: the tables are renamed. `control`: refused, since the records of the changefeed "
-            "are there",
+            "are there"
         ),
     )
     dagster: DagsterKeys = Field(
         default_factory=DagsterKeys,
         description="[what Dagster starts by itself and shows](#dagster)",
         examples=[{"sensor": True}],
-        json_schema_extra=_changes(OnChange.NEXT),
+        json_schema_extra=_next(),
     )

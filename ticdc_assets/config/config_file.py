@@ -13,7 +13,7 @@ from ticdc_assets.config.changefeed_keys import ChangefeedKeys
 from ticdc_assets.config.object_store_keys import ObjectStoreKeys
 from ticdc_assets.config.reading import NAME, shown
 from ticdc_assets.config.secrets import Settings
-from ticdc_assets.config.validation import Keys, Refusal, RefusedError, refused
+from ticdc_assets.config.validation import Keys, Refusal, refuse_any, refused
 from ticdc_assets.config.values import FreeSettings, Text
 
 _LOCAL: Final = "local[*]"
@@ -54,8 +54,7 @@ def _conf(conf: Settings) -> Settings:
     if conf.get(_CASE, "true").strip().lower() != "true":
         advice = "Remove it. Spark would take columns of a source for one, such as s and the long s."
         refusals.append(Refusal(f"{_CASE}: true", shown(conf[_CASE]), advice))
-    if refusals:
-        raise RefusedError(*refusals)
+    refuse_any(*refusals)
     return conf
 
 

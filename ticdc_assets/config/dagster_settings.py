@@ -112,12 +112,12 @@ def dagster_of(keys: DagsterKeys, section: Section, sink: SinkOptions | None, ha
     if keys.days_from is not None and sink is not None and not (sink.has_commit_ts and sink.has_watermark):
         section.problem("days_from", "a stream with commit_ts and watermarks", "one without", "Remove it.")
     case_sensitive = sink is not None and sink.case_sensitive
-    owners, tags = section.below("owners"), section.below("tags")
+    tags = {pattern: tuple(found.items()) for pattern, found in keys.tags.items()}
     return DagsterConfig(
         sensor_runs=keys.sensor,
         max_lag_s=keys.max_lag,
         days_from=keys.days_from,
         verifies=keys.verify,
-        owners=tuple(OwnersRule(p, owners.filter(p, (p,), case_sensitive), o) for p, o in keys.owners.items()),
-        tags=tuple(TagsRule(p, tags.filter(p, (p,), case_sensitive), tuple(t.items())) for p, t in keys.tags.items()),
+        owners=section.below("owners").rules(OwnersRule, keys.owners, case_sensitive),
+        tags=section.below("tags").rules(TagsRule, tags, case_sensitive),
     )

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 from ticdc_assets.config.reading import nearest, shown
 from ticdc_assets.config.secrets import Settings
 from ticdc_assets.config.source_model import LANDED_BYTES_MAX, LANDED_MESSAGES_MAX, RUN_AFTER_S, KafkaStart
-from ticdc_assets.config.validation import Context, Keys, Refusal, RefusedError, refused
-from ticdc_assets.config.values import VARIABLE, FilledPath, FilledText, FreeSettings, Text, Texts
+from ticdc_assets.config.validation import Context, Keys, Refusal, refuse_any, refused
+from ticdc_assets.config.values import VARIABLE, FilledPath, FilledText, FreeSettings, Text, Texts, only
 
 OFFSET_MAX: Final = (1 << 63) - 1
 DAYS_KEPT_MAX: Final = 36_525
@@ -124,8 +124,7 @@ def _options(options: Settings) -> Settings:
         elif "_" in name or name in _PYTHONS_OPTIONS:
             advice = "Remove it: it takes no text."
             refusals.append(Refusal("settings of librdkafka in its own spelling", name, advice))
-    if refusals:
-        raise RefusedError(*refusals)
+    refuse_any(*refusals)
     return options
 
 
@@ -146,23 +145,11 @@ def _word(*known: str) -> Any:
 
 _OFFSET: Final = {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}
 _OFFSETS: Final = {"type": "object", "additionalProperties": _OFFSET, "propertyNames": {"pattern": "^(0|[1-9][0-9]*)$"}}
-_START: Final = {
-    "anyOf": [
-        {"enum": ["earliest", "latest"]},
-        {
-            "type": "object",
-            "properties": {"timestamp": _OFFSET},
-            "required": ["timestamp"],
-            "additionalProperties": False,
-        },
-        {
-            "type": "object",
-            "properties": {"offsets": {"type": "object", "additionalProperties": _OFFSETS}},
-            "required": ["offsets"],
-            "additionalProperties": False,
-        },
-    ]
+_STARTS: Final[dict[str, dict[str, Any]]] = {
+    "timestamp": _OFFSET,
+    "offsets": {"type": "object", "additionalProperties": _OFFSETS},
 }
+_START: Final = {"anyOf": [{"enum": ["earliest", "latest"]}, *(only(name, form) for name, form in _STARTS.items())]}
 
 
 class SecurityKeys(Keys):

@@ -9,7 +9,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from ticdc_assets.config.model import PartitionField
 from ticdc_assets.config.reading import nearest, shown
-from ticdc_assets.config.validation import Refusal, RefusedError, refusal_of
+from ticdc_assets.config.validation import each, refusal_of
 from ticdc_assets.config.values import TEXTS, texts_of
 from ticdc_assets.errors import ConfigError
 
@@ -24,15 +24,7 @@ def _specs(value: Any) -> dict[str, tuple[PartitionField, ...]]:
     """The fields by pattern; those without a pattern are of all tables."""
     if not isinstance(value, dict):
         return {"*.*": _fields(value)}
-    found, refusals = {}, []
-    for pattern, written in value.items():
-        try:
-            found[pattern] = _fields(written)
-        except RefusedError as error:
-            refusals += [Refusal(r.expected, r.found, r.advice, (pattern,)) for r in error.refusals]
-    if refusals:
-        raise RefusedError(*refusals)
-    return found
+    return each(value, lambda _, written: _fields(written))
 
 
 def _fields(value: Any) -> tuple[PartitionField, ...]:
@@ -40,7 +32,7 @@ def _fields(value: Any) -> tuple[PartitionField, ...]:
     try:
         return () if texts == ("none",) else tuple(read_partition_field(text) for text in texts)
     except ConfigError as error:
-        raise RefusedError(refusal_of(error)) from None
+        raise refusal_of(error) from None
 
 
 PartitionSpecs = Annotated[

@@ -18,6 +18,7 @@ from ticdc_assets.errors import ConfigError, ConfigFaultsError
 from ticdc_assets.names.table_filter import TableFilter
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of changefeeds and catalogs, which Dagster, Spark and Iceberg accept unchanged."""
@@ -284,6 +285,12 @@ class Section:
             where = f"{self.place(key)}, {error.where}" if error.where else self.place(key)
             self.problems.add(where, error.expected, error.found, error.advice)
             return default
+
+    def rules(
+        self, make: Callable[[str, TableFilter, V], T], values: Mapping[str, V], case_sensitive: bool
+    ) -> tuple[T, ...]:
+        """What is made of each pattern of this section, its filter and its value."""
+        return tuple(make(p, self.filter(p, (p,), case_sensitive), value) for p, value in values.items())
 
     def filter(self, key: str, rules: tuple[str, ...], case_sensitive: bool) -> TableFilter:
         """The filter of the key; none of the tables where a rule has a fault."""

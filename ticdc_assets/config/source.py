@@ -33,7 +33,7 @@ from ticdc_assets.config.source_model import (
     Source,
     StorageSource,
 )
-from ticdc_assets.config.validation import Context, Keys, Refusal, RefusedError
+from ticdc_assets.config.validation import Context, Keys, Refusal, refuse_any
 from ticdc_assets.config.values import (
     VARIABLE,
     FilePath,
@@ -62,8 +62,7 @@ def storage_at(where: str, base: Path) -> Storage:
 def _options(found: Settings) -> Settings:
     known = f"Known options: {', '.join(sorted(STORAGE_OPTIONS))}."
     unknown = [name for name in found if name not in STORAGE_OPTIONS]
-    if unknown:
-        raise RefusedError(*(Refusal("options of TiCDC's storage URI", name, known) for name in unknown))
+    refuse_any(*(Refusal("options of TiCDC's storage URI", name, known) for name in unknown))
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
@@ -17,6 +17,8 @@ from ticdc_assets.errors import ConfigError
 _WORD: Final = re.compile(r"'([^']*)'")
 _NO_MAPPING: Final = frozenset({"model_type", "dict_type", "model_attributes_type"})
 Location = tuple[int | str, ...]
+K = TypeVar("K", bound="Keys")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,28 @@ def refused(expected: str, found: str, advice: str) -> RefusedError:
     return RefusedError(Refusal(expected, found, advice))
 
 
-def refusal_of(error: ConfigError, *below: str) -> Refusal:
-    """The fault of a part that does not know the file."""
-    return Refusal(error.expected, error.found, error.advice, below, error.where)
+def refuse_any(*refusals: Refusal) -> None:
+    """Refuse the value that is validated where it has faults."""
+    if refusals:
+        raise RefusedError(*refusals)
+
+
+def each(values: Mapping[str, Any], read: Callable[[str, Any], T]) -> dict[str, T]:
+    """What is read of each value of a mapping. The faults of all are refused together, each at its name."""
+    found: dict[str, T] = {}
+    refusals: list[Refusal] = []
+    for name, value in values.items():
+        try:
+            found[name] = read(name, value)
+        except RefusedError as error:
+            refusals += (replace(refusal, below=(name,)) for refusal in error.refusals)
+    refuse_any(*refusals)
+    return found
+
+
+def refusal_of(error: ConfigError) -> RefusedError:
+    """The error of a part that does not know the file."""
+    return RefusedError(Refusal(error.expected, error.found, error.advice, within=error.where))
 
 
 class Keys(BaseModel):
@@ -80,9 +101,6 @@ class Keys(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Nothing: values may be secret."""
         return iter(())
-
-
-K = TypeVar("K", bound=Keys)
 
 
 def validated(model: type[K], section: Section, context: Context) -> K | None:

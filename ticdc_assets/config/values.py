@@ -11,19 +11,19 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, Validation
 from ticdc_assets.config.files import absolute_path
 from ticdc_assets.config.reading import kind_of
 from ticdc_assets.config.secrets import Secret, Settings
-from ticdc_assets.config.validation import Context, Refusal, RefusedError, refused
+from ticdc_assets.config.validation import Context, each, refused
 
 _MAY_BE_EMPTY: Final = "password"
 """The end of the keys whose value may be empty. Elsewhere an empty variable is one that nobody has set: with it, the
 default would be taken for what the file names."""
 
-VARIABLE: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"env": {"type": "string"}},
-    "required": ["env"],
-    "additionalProperties": False,
-    "description": "The value of the environment variable of that name.",
-}
+
+def only(key: str, form: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a mapping of one key."""
+    return {"type": "object", "properties": {key: form}, "required": [key], "additionalProperties": False}
+
+
+VARIABLE: Final = only("env", {"type": "string", "description": "the name of an environment variable"})
 TEXT: Final[dict[str, Any]] = {"anyOf": [{"type": "string"}, VARIABLE]}
 TEXTS: Final[dict[str, Any]] = {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"type": "string"}}]}
 SETTING: Final[dict[str, Any]] = {"anyOf": [{"type": ["string", "number", "boolean"]}, VARIABLE]}
@@ -82,14 +82,7 @@ def _settings(value: Any, info: ValidationInfo[Context]) -> Settings:
     """A free mapping of names to values, for a library that checks it."""
     if not isinstance(value, dict):
         raise refused("a mapping", f"a {kind_of(value)}", f"Write keys and values below {info.field_name}.")
-    found, refusals = {}, []
-    for name, written in value.items():
-        try:
-            found[name] = text_of(written, info.context, name, numbers=True)
-        except RefusedError as error:
-            refusals += [Refusal(r.expected, r.found, r.advice, (name,)) for r in error.refusals]
-    if refusals:
-        raise RefusedError(*refusals)
+    found = each(value, lambda name, written: text_of(written, info.context, name, numbers=True))
     return Settings(found, frozenset(name for name, written in value.items() if isinstance(written, dict)))
 
 

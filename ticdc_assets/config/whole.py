@@ -68,31 +68,32 @@ def _check_together(feeds: Section, changefeeds: Sequence[Changefeed]) -> None:
 def _check_messages(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:
     if not isinstance(changefeed.source, MessagesSource):
         return
-    wanted, others = changefeed.source.changefeed, [name for name in feeds if name != changefeed.name]
-    place = f"{changefeed.name}.source.messages"
-    if wanted not in others:
-        meant = nearest(wanted, others)
-        advice = f"Did you mean {meant}?" if meant else "Name a changefeed that reads Kafka."
-        feeds.problem(place, "the name of another changefeed", shown(wanted), advice)
-    elif wanted in by_name and not isinstance(by_name[wanted].source, KafkaSource):
-        feeds.problem(place, "a changefeed that reads Kafka", "one with another source", "Name another.")
+    section, wanted = feeds.below(changefeed.name, "source"), changefeed.source.changefeed
+    if not _is_another(feeds, changefeed, section, "messages", wanted, "reads Kafka"):
+        return
+    if wanted in by_name and not isinstance(by_name[wanted].source, KafkaSource):
+        section.problem("messages", "a changefeed that reads Kafka", "one with another source", "Name another.")
 
 
 def _check_ddl_from(feeds: Section, changefeed: Changefeed, by_name: Mapping[str, Changefeed]) -> None:
-    wanted = changefeed.schemas.ddl_from
-    if wanted is None:
+    section, wanted = feeds.below(changefeed.name), changefeed.schemas.ddl_from
+    if wanted is None or not _is_another(feeds, changefeed, section, "ddl_from", wanted, "carries DDL"):
         return
-    others = [name for name in feeds if name != changefeed.name]
-    place = f"{changefeed.name}.ddl_from"
-    if wanted not in others:
-        meant = nearest(wanted, others)
-        advice = f"Did you mean {meant}?" if meant else "Name a changefeed that carries DDL."
-        feeds.problem(place, "the name of another changefeed", shown(wanted), advice)
-    elif wanted in by_name and by_name[wanted].sink.protocol == Protocol.AVRO:
-        feeds.problem(place, "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
+    if wanted in by_name and by_name[wanted].sink.protocol == Protocol.AVRO:
+        section.problem("ddl_from", "a changefeed that carries DDL", "one of the Avro protocol", "Name another.")
     elif changefeed.sink.protocol != Protocol.AVRO:
         found, advice = f"one of {changefeed.sink.protocol}", "Remove it: the stream carries its own statements."
-        feeds.problem(place, "a changefeed of the Avro protocol to give it to", found, advice)
+        section.problem("ddl_from", "a changefeed of the Avro protocol to give it to", found, advice)
     elif not changefeed.sink.has_commit_ts:
         advice = "Nothing orders statements and rows: give cdc enable-tidb-extension=true."
-        feeds.problem(place, "rows with a commit_ts", "an Avro changefeed without the TiDB extension", advice)
+        section.problem("ddl_from", "rows with a commit_ts", "an Avro changefeed without the TiDB extension", advice)
+
+
+def _is_another(feeds: Section, changefeed: Changefeed, section: Section, key: str, wanted: str, does: str) -> bool:
+    """Whether the key names another changefeed of the file."""
+    others = [name for name in feeds if name != changefeed.name]
+    if wanted not in others:
+        meant = nearest(wanted, others)
+        advice = f"Did you mean {meant}?" if meant else f"Name a changefeed that {does}."
+        section.problem(key, "the name of another changefeed", shown(wanted), advice)
+    return wanted in others
