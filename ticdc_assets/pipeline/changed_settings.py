@@ -12,6 +12,7 @@ from ticdc_assets.errors import rebuild_command
 from ticdc_assets.names import control_namespace
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.renamed_tables import changelog_of
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.history.written_settings import WrittenSettings, fault_of_keys
 from ticdc_assets.tables.written_settings import KnownSettings
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control.records import WatermarkRecord
+    from ticdc_assets.pipeline.plan import Plan
+    from ticdc_assets.schema.history.source_table import SourceTable
 
 
 def known_settings(lake: Lake, source_table: SourceTable) -> KnownSettings:
@@ -31,19 +32,16 @@ def known_settings(lake: Lake, source_table: SourceTable) -> KnownSettings:
     return KnownSettings(WrittenSettings.of(source_table, zone, lake.by_arrival, control))
 
 
-def settings_holds(
-    lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
-) -> dict[str, Hold]:
+def settings_holds(lake: Lake, plan: Plan) -> dict[str, Hold]:
     """The tables that the present config cannot continue. Changelogs are only read where the record shows a change."""
-    recorded, held = lake.recorded(record), {}
-    places = lake.table_locations(history)
-    for source_table_id, commit_range in commit_ranges.items():
-        source_table, table = commit_range.source_table, recorded.get(source_table_id)
+    held: dict[str, Hold] = {}
+    for source_table_id, commit_range in plan.commit_ranges.items():
+        source_table, table = commit_range.source_table, plan.recorded.get(source_table_id)
         fault = _fault_of_keys(source_table)
         if fault:
             held[source_table_id] = _of_keys(source_table, fault)
         elif table is not None and table.settings != known_settings(lake, source_table).now.to_json():
-            changelog = lake.changelog_of(history, source_table, places[source_table_id], table)
+            changelog = changelog_of(lake, plan, source_table)
             hold = settings_hold(lake, source_table, changelog) if changelog is not None else None
             held |= {source_table_id: hold} if hold is not None else {}
     return held

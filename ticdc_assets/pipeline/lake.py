@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ticdc_assets import names
 from ticdc_assets.config import Changefeed, Config, MessagesSource, StorageSource
-from ticdc_assets.tables.catalog import Identifier, load_or_none, open_catalog
+from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import Control
-from ticdc_assets.tables.locations import TableLocations, parked, rename_tables, table_locations
+from ticdc_assets.tables.locations import TableLocations, table_locations
 from ticdc_assets.tables.mirror.kept_files import KeptFiles
-from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
     from ticdc_assets.protocols.csv.options import CsvOptions
     from ticdc_assets.schema.ddl_event import DdlEvent
@@ -52,6 +50,9 @@ class Lake:
 
     config: Config
     changefeed: Changefeed
+
+    moves_tables: ClassVar[bool] = True
+    """Whether tables are renamed as their source tables are."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -166,78 +167,3 @@ class Lake:
     def lows(self, record: WatermarkRecord | None) -> dict[str, int]:
         """By source table, the TSO up to which its changelog is complete."""
         return {source_table: table.watermark for source_table, table in self.recorded(record).items()}
-
-    # -- moving tables whose source was renamed ---------------------------------------------------------------------
-
-    def rename_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
-        """Rename every changelog to its name in the history. Returns, by source table, the names that other tables
-        have."""
-        wanted = {source_table_id: place.changelog for source_table_id, place in self.table_locations(history).items()}
-        return self._rename(wanted, history, record, "changelog")
-
-    def rename_mirrors(self, history: History, record: WatermarkRecord | None) -> None:
-        """Rename every mirror to its name in the history. Where another table has it, the mirror's writer raises."""
-        wanted = {source_table_id: place.mirror for source_table_id, place in self.table_locations(history).items()}
-        self._rename(wanted, history, record, "mirror")
-
-    def rename_histories(self, history: History, record: WatermarkRecord | None) -> None:
-        """Rename every history table to its name in the history."""
-        is_recorded = any(table.history_table for table in self.recorded(record).values())
-        if not self.changefeed.mirror.history.takes_any and not is_recorded:
-            return
-        wanted = {
-            source_table_id: place.history_table for source_table_id, place in self.table_locations(history).items()
-        }
-        self._rename(wanted, history, record, "history_table")
-
-    def _rename(
-        self, wanted: Mapping[str, Identifier], history: History, record: WatermarkRecord | None, kind: str
-    ) -> dict[str, Identifier]:
-        former = {i: tuple(getattr(table, kind) or ()) for i, table in self.recorded(record).items()}
-        known = {i: name for i, name in former.items() if name}
-        return rename_tables(self.catalog, wanted, self._found(history, record, kind), known)
-
-    def _found(self, history: History, record: WatermarkRecord | None, kind: str) -> dict[str, Identifier]:
-        """Where each table is: as recorded, else under a present or former name of its source table, newest first. A
-        run that ended between the move and its record leaves the table at the new or the intermediate name."""
-        recorded, wanted = self.recorded(record), self.table_locations(history)
-        found = {
-            n.id: self._name_of(history, n, getattr(wanted[n.id], kind), recorded.get(n.id), kind)
-            for n in history.source_tables
-            if not n.is_contained
-        }
-        return {source_table_id: name for source_table_id, name in found.items() if name}
-
-    def _name_of(
-        self, history: History, source_table: SourceTable, wanted: Identifier, recorded: TableRecord | None, kind: str
-    ) -> Identifier:
-        held = tuple(getattr(recorded, kind, None) or ())
-        if len(source_table.name_periods) == 1 and held == wanted:
-            return held  # it never had another name
-        if held or len(source_table.name_periods) > 1 or source_table.dropped_ts is not None:
-            names = [*([held] if held else []), *self._former_names(history, source_table, kind)]
-            return next((name for name in names if self._holds(name, source_table)), held)
-        return ()
-
-    def changelog_of(
-        self, history: History, source_table: SourceTable, place: TableLocations, recorded: TableRecord
-    ) -> Table | None:
-        """The changelog of a recorded source table, wherever it is; None where it does not exist."""
-        name = self._name_of(history, source_table, place.changelog, recorded, "changelog")
-        table = load_or_none(self.catalog, name) if name else None
-        return table if table is not None and source_table_of(table) == source_table.id else None
-
-    def _former_names(self, history: History, source_table: SourceTable, kind: str) -> Iterator[Identifier]:
-        """The names that the source table's table may have, each with its intermediate name during a move."""
-        names = [getattr(self.table_locations(history)[source_table.id], kind)]
-        for number in range(len(source_table.name_periods), 0, -1):
-            former = replace(source_table, name_periods=source_table.name_periods[:number])
-            names.append(
-                getattr(self.table_locations(replace(history, source_tables=(former,)))[source_table.id], kind)
-            )
-        yield from names
-        yield from (parked(source_table.id, name) for name in names)
-
-    def _holds(self, name: Identifier, source_table: SourceTable) -> bool:
-        table = load_or_none(self.catalog, name)
-        return table is not None and source_table_of(table) == source_table.id

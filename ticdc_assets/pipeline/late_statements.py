@@ -17,6 +17,7 @@ from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
 from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.changed_settings import settings_holds
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
+from ticdc_assets.pipeline.renamed_tables import changelog_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.tables.catalog import load_or_none
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 
@@ -45,30 +47,23 @@ class LateStatements:
         return any(fold_name(period.schema, period.table) in self.names for period in source_table.name_periods)
 
 
-def late_statements(
-    lake: Lake, history: History, record: WatermarkRecord | None, commit_ranges: Mapping[str, CommitRange]
-) -> LateStatements:
-    """The effect of late statements and of changed settings: which tables are read again, and which are held.
-
-    Args:
-        history: the history with all statements that are known now.
-        record: the newest record; without one, no table was written.
-    """
-    held = settings_holds(lake, history, record, commit_ranges)
-    if record is None or not has_comparable_times(lake):
+def late_statements(lake: Lake, plan: Plan) -> LateStatements:
+    """The effect of late statements and of changed settings: which tables are read again, and which are held. Without
+    a record, no table was written."""
+    held = settings_holds(lake, plan)
+    if plan.record is None or not has_comparable_times(lake):
         return LateStatements(held=held)
-    again, alike = set(), folded_alike(history.source_tables)
-    known, places = history.by_id(), lake.table_locations(history)
-    names = {name for table in record.tables if is_replaced(table, known) for name in _names_of(lake, table)}
-    for table in record.tables:
-        commit_range = commit_ranges.get(table.source_table)
+    again, alike = set(), folded_alike(plan.history.source_tables)
+    replaced = [table for table in plan.record.tables if is_replaced(table, plan.source_tables)]
+    names = {name for table in replaced for name in _names_of(lake, table)}
+    for table in plan.record.tables:
+        commit_range = plan.commit_ranges.get(table.source_table)
         if commit_range is None or table.changelog is None or table.source_table in held:
             continue
         now = WrittenHistory.of(commit_range.source_table, alike)
         if table.history == now.digest:
             continue
-        place = places[table.source_table]
-        changelog = lake.changelog_of(history, commit_range.source_table, place, table)
+        changelog = changelog_of(lake, plan, commit_range.source_table)
         if changelog is None:
             continue
         names |= {(schema, name) for schema, name, *_ in _lost(changelog, now)}
@@ -190,34 +185,32 @@ def is_replaced(table: TableRecord, known: Container[str]) -> bool:
     return (table.changelog is not None or table.mirror is not None) and table.source_table not in known
 
 
-def set_replaced_aside(lake: Lake, history: History, record: WatermarkRecord | None) -> tuple[TableRecord, ...]:
+def set_replaced_aside(lake: Lake, plan: Plan) -> tuple[TableRecord, ...]:
     """Rename the tables of source tables that the history no longer has, so that their names are free. Returns their
     records."""
-    known = history.by_id()
-    replaced = (table for table in record.tables if is_replaced(table, known)) if record is not None else ()
+    replaced = (table for table in plan.recorded.values() if is_replaced(table, plan.source_tables))
     return tuple(_set_aside(lake, table) for table in replaced)
 
 
-def set_unrecorded_aside(lake: Lake, history: History, record: WatermarkRecord | None, wanted: Iterable[str]) -> bool:
+def set_unrecorded_aside(lake: Lake, plan: Plan, wanted: Iterable[str]) -> bool:
     """Rename the tables that a run without a record made for source tables that the history no longer has, where one
     of the `wanted` source tables needs their name. Returns whether there was one.
 
     No rows are lost: without a record, the next run reads what that run has read.
 
     Raises:
-        StaleRunError: another run has recorded since `record`, so the table may belong to that run.
+        StaleRunError: another run has recorded since the plan, so the table may belong to that run.
     """
-    known, recorded = history.by_id(), lake.recorded(record)
-    places, is_found = lake.table_locations(history), False
+    is_found = False
     for source_table_id in wanted:
-        place = places[source_table_id]
+        place = plan.locations[source_table_id]
         changelog = load_or_none(lake.catalog, place.changelog)
         owner = source_table_of(changelog) if changelog is not None else None
-        if changelog is None or owner is None or owner in known or owner in recorded:
+        if changelog is None or owner is None or owner in plan.source_tables or owner in plan.recorded:
             continue
         if changelog.properties.get(CHANGEFEED) != lake.changefeed.name:
             continue
-        if lake.control.newest() != record:
+        if lake.control.newest() != plan.record:
             advice = "Another run recorded first, and no table was renamed. Run again to continue from there."
             where = ".".join(place.changelog)
             raise StaleRunError(where, "the record that this run was planned from", "a newer one", advice)

@@ -8,7 +8,7 @@ anywhere: each table's progress is in its own snapshots, and the next run contin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import ConfigError, StaleRunError
@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState, with_holds
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.mostly_bad import require_mostly_sound
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
@@ -94,63 +95,53 @@ class ChangelogRun:
         self, pending: Pending, workers: Workers, on_progress: OnProgress, only: Collection[str] | None
     ) -> ChangelogReport:
         hit(Failpoint.SCANNED)
-        pending = _selected(pending, only)
+        decoded = self._decoded(_selected(pending, only), workers, on_progress)
         for _ in range(READS_MAX - 1):
-            pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
-            if not self._keep_new_schemas(batch, reports, tables):
+            if not self._keep_new_schemas(decoded):
                 break
-            pending = replace(_selected(self.scan(), only), run_id=pending.run_id)
-        else:
-            pending, tables, batch, reports = self._decoded(pending, workers, on_progress)
-        return self._published(pending, tables, batch, reports, workers, on_progress)
+            pending = replace(_selected(self.scan(), only), run_id=decoded.pending.run_id)
+            decoded = self._decoded(pending, workers, on_progress)
+        return self._published(decoded, workers, on_progress)
 
     # -- decode -------------------------------------------------------------------------------------------------------
 
-    def _decoded(
-        self, pending: Pending, workers: Workers, on_progress: OnProgress
-    ) -> tuple[Pending, dict[str, Table], SourceBatch, list[TaskReport]]:
+    def _decoded(self, pending: Pending, workers: Workers, on_progress: OnProgress) -> _Decoded:
         """The workers' answers; nothing of them is published yet."""
         control = self._lake.control
         pending = self.source.prepare(pending)
         control.replace_ddl_events(pending.changed_events)
         control.keep_ddl_events(pending.new_events)
         hit(Failpoint.SCHEMAS_KEPT)
-        commit_ranges, tables = changelogs_to_write(self._lake, pending.history, pending.commit_ranges, pending.record)
+        plan = Plan.of(self._lake, pending.record, pending.history, pending.commit_ranges)
+        plan, tables = changelogs_to_write(self._lake, plan)
         hit(Failpoint.CHANGELOGS_MADE)
-        pending = replace(pending, commit_ranges=commit_ranges)
+        pending = replace(pending, commit_ranges=dict(plan.commit_ranges))
         batch = self.source.batch(pending, tables)
         on_progress(f"decoding {batch.amount} in {counted(len(batch.tasks), 'task')}")
         reports = workers.map(batch.decode, batch.tasks)
         hit(Failpoint.DECODED)
-        return pending, tables, batch, reports
+        return _Decoded(pending, plan, tables, batch, reports)
 
-    def _keep_new_schemas(self, batch: SourceBatch, reports: Sequence[TaskReport], tables: dict[str, Table]) -> bool:
+    def _keep_new_schemas(self, decoded: _Decoded) -> bool:
         """Keep the columns that rows add to the known ones. False where there are none."""
-        new = batch.new_schemas(reports)
+        new = decoded.batch.new_schemas(decoded.reports)
         if not new:
             return False
         self._lake.control.keep_ddl_events(new)
-        remove_parts(tables, (part for report in reports for part in report.parts))
+        decoded.remove_parts()
         return True
 
     # -- publish ------------------------------------------------------------------------------------------------------
 
-    def _published(
-        self,
-        pending: Pending,
-        tables: dict[str, Table],
-        batch: SourceBatch,
-        reports: Sequence[TaskReport],
-        workers: Workers,
-        on_progress: OnProgress,
-    ) -> ChangelogReport:
+    def _published(self, decoded: _Decoded, workers: Workers, on_progress: OnProgress) -> ChangelogReport:
+        pending, tables, batch, reports = decoded.pending, decoded.tables, decoded.batch, decoded.reports
         held = batch.holds(reports)
         # Before any commit: a record is then in a changelog or in quarantine, wherever a run ends.
         bad = batch.bad_records(reports, held)
         try:
             require_mostly_sound(self._lake, pending, bad, reports, batch.records)
         except ConfigError:
-            remove_parts(tables, (part for report in reports for part in report.parts))
+            decoded.remove_parts()
             raise
         self._lake.control.quarantine(bad)
         hit(Failpoint.QUARANTINED)
@@ -158,8 +149,7 @@ class ChangelogRun:
         publication = Publication(
             lake=self._lake,
             run_id=pending.run_id,
-            history=pending.history,
-            commit_ranges=pending.commit_ranges,
+            plan=decoded.plan,
             tables=tables,
             workers=workers,
             consumed=batch.consumed(tables),
@@ -168,12 +158,12 @@ class ChangelogRun:
         )
         published, broken = publication.publish(reports, held, on_progress)
         held |= broken
-        record = self._record(pending, tables, batch, reports, held, published)
+        record = self._record(decoded, held, published)
         return ChangelogReport(
             run_id=pending.run_id,
             high=pending.high,
             rows_by_op={i: changelog.rows_by_op for i, changelog in published.items() if changelog.rows_by_op},
-            late_rows=late_rows(published, tables, pending.record),
+            late_rows=late_rows(published, tables, decoded.plan.recorded),
             findings=_findings(pending.history, reports, published),
             quarantined=len(bad),
             records_read=batch.records,
@@ -182,26 +172,19 @@ class ChangelogRun:
 
     # -- record -------------------------------------------------------------------------------------------------------
 
-    def _record(
-        self,
-        pending: Pending,
-        tables: dict[str, Table],
-        batch: SourceBatch,
-        reports: Sequence[TaskReport],
-        held: dict[str, Hold],
-        published: dict[str, Published],
-    ) -> WatermarkRecord:
-        records = self._table_records(pending, tables, batch, held, published)
+    def _record(self, decoded: _Decoded, held: dict[str, Hold], published: dict[str, Published]) -> WatermarkRecord:
+        plan, batch, reports = decoded.plan, decoded.batch, decoded.reports
+        tables = batch.with_unknown_tables(self._table_records(decoded, held, published), reports)
         record = WatermarkRecord(
             recorded_at=now(),
-            run_id=pending.run_id,
-            tso=pending.high,
+            run_id=decoded.pending.run_id,
+            tso=decoded.pending.high,
             complete=False,
             cursor=batch.cursor(reports, held),
-            tables=with_quarantine(self._lake, batch.with_unknown_tables(records, reports), pending.history),
+            tables=with_quarantine(self._lake, tables, plan.history),
         )
         newest = self._lake.control.newest()
-        if newest is not None and (newest != pending.record or says_the_same(record, newest)):
+        if newest is not None and (newest != plan.record or says_the_same(record, newest)):
             return newest  # nothing is new, or another run has recorded meanwhile and may be further
         hit(Failpoint.BEFORE_CURSOR)
         self._lake.control.record(record)
@@ -209,21 +192,31 @@ class ChangelogRun:
         return record
 
     def _table_records(
-        self,
-        pending: Pending,
-        tables: dict[str, Table],
-        batch: SourceBatch,
-        held: dict[str, Hold],
-        published: dict[str, Published],
+        self, decoded: _Decoded, held: dict[str, Hold], published: dict[str, Published]
     ) -> list[TableRecord]:
-        recorded, locations = self._lake.recorded(pending.record), self._lake.table_locations(pending.history)
-        records = []
-        for source_table_id, commit_range in pending.commit_ranges.items():
-            old, hold = recorded.get(source_table_id), held.get(source_table_id)
-            table = published[source_table_id].table if source_table_id in published else tables.get(source_table_id)
-            warnings = batch.warnings(commit_range.source_table, old)
-            records.append(table_record(commit_range, hold, old, locations[source_table_id], table, warnings))
-        return [*records, *set_replaced_aside(self._lake, pending.history, pending.record)]
+        plan, records = decoded.plan, []
+        for source_table_id, commit_range in plan.commit_ranges.items():
+            old, hold = plan.recorded.get(source_table_id), held.get(source_table_id)
+            gained = published.get(source_table_id)
+            table = gained.table if gained is not None else decoded.tables.get(source_table_id)
+            warnings = decoded.batch.warnings(commit_range.source_table, old)
+            records.append(table_record(commit_range, hold, old, plan.locations[source_table_id], table, warnings))
+        return [*records, *set_replaced_aside(self._lake, plan)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """What a run has read: the pending input, its plan, the changelogs by source table, and the workers' answers."""
+
+    pending: Pending
+    plan: Plan
+    tables: dict[str, Table]
+    batch: SourceBatch
+    reports: Sequence[TaskReport]
+
+    def remove_parts(self) -> None:
+        """Delete the files of the answers: nothing of them is published."""
+        remove_parts(self.tables, (part for report in self.reports for part in report.parts))
 
 
 def _selected(pending: Pending, only: Collection[str] | None) -> Pending:

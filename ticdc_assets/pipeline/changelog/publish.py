@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.spark import Workers
-    from ticdc_assets.tables.control.records import WatermarkRecord
-    from ticdc_assets.tables.locations import TableLocations
+    from ticdc_assets.tables.control.records import TableRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,7 @@ class Publication:
 
     lake: Lake
     run_id: str
-    history: History
-    commit_ranges: Mapping[str, CommitRange]
+    plan: Plan
     tables: Mapping[str, Table]
     workers: Workers
     consumed: Mapping[str, Files]
@@ -79,12 +77,10 @@ class Publication:
         once, errors = self._once().of(parts)
         broken = {i: _held(self.tables[i], error) for i, error in errors.items()}
         remove_parts(self.tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
-        has_late = any(part.late for report in once.values() for part in report.parts)
-        places = self.lake.table_locations(self.history) if has_late else {}
 
         def commit(source_table_id: str) -> tuple[str, Published | Hold]:
             try:
-                return source_table_id, self._committed(source_table_id, once[source_table_id], places)
+                return source_table_id, self._committed(source_table_id, once[source_table_id])
             except TicdcAssetsError:
                 raise
             except Exception as error:  # noqa: BLE001  raised again where it is not of one table
@@ -107,14 +103,14 @@ class Publication:
         )
 
     def _key_names(self, source_table_id: str) -> dict[int, tuple[str, ...]]:
-        return key_names(self.commit_ranges[source_table_id], self.tables[source_table_id])
+        return key_names(self.plan.commit_ranges[source_table_id], self.tables[source_table_id])
 
-    def _committed(self, source_table_id: str, report: RepeatReport, places: Mapping[str, TableLocations]) -> Published:
-        """The changelog after the commit of these parts; `places` has its mirror where some of them are late."""
+    def _committed(self, source_table_id: str, report: RepeatReport) -> Published:
+        """The changelog after the commit of these parts."""
         table, late = self.tables[source_table_id], _late(report.parts)
-        commit_range = self.commit_ranges[source_table_id]
+        commit_range = self.plan.commit_ranges[source_table_id]
         if report.parts:
-            mirror = load_or_none(self.lake.catalog, places[source_table_id].mirror) if late else None
+            mirror = load_or_none(self.lake.catalog, self.plan.locations[source_table_id].mirror) if late else None
             replayed = _replayed(self.run_id, late) if late else None
             mark = replay_mark(commit_range.source_table, table, mirror, replayed) if replayed else {}
             noted = _noted(commit_range) if source_table_id in self.again else {}
@@ -141,7 +137,7 @@ class Publication:
     def _note_histories(self, source_table_ids: Set[str]) -> None:
         """Set the history property of changelogs that were read again and gained no rows."""
         for source_table_id in source_table_ids:
-            commit_range = self.commit_ranges[source_table_id]
+            commit_range = self.plan.commit_ranges[source_table_id]
             if source_table_id in self.tables and not is_held(commit_range):
                 changelog.note_history(self.tables[source_table_id], _noted(commit_range))
 
@@ -155,10 +151,10 @@ def _held(table: Table, error: Exception) -> Hold:
 
 
 def late_rows(
-    published: Mapping[str, Published], tables: Mapping[str, Table], record: WatermarkRecord | None
+    published: Mapping[str, Published], tables: Mapping[str, Table], records: Mapping[str, TableRecord]
 ) -> dict[str, int]:
     """By source table, the number of late rows: of this run, and of runs that ended before they could record them."""
-    recorded = {table.source_table: table.changelog_snapshot_id for table in record.tables} if record else {}
+    recorded = {i: table.changelog_snapshot_id for i, table in records.items()}
     counts = {i: late_rows_since(table, recorded.get(i)) for i, table in tables.items() if i not in published}
     for source_table_id, one in published.items():
         counts[source_table_id] = max(one.late, late_rows_since(one.table, recorded.get(source_table_id)))

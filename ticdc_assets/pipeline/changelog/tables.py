@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,9 +20,9 @@ from ticdc_assets.pipeline.late_statements import (
     written_otherwise_in,
 )
 from ticdc_assets.pipeline.late_tables import is_passed
+from ticdc_assets.pipeline.renamed_tables import rename_changelogs
 from ticdc_assets.pipeline.set_back import recorded_changelog
 from ticdc_assets.pipeline.tasks import Target
-from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 
@@ -31,34 +30,32 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control.records import WatermarkRecord
 
 
-def changelogs_to_write(
-    lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
-) -> tuple[dict[str, CommitRange], dict[str, Table]]:
-    """The changelogs under their names in the history, and the commit ranges, each from its changelog's own watermark.
+def changelogs_to_write(lake: Lake, plan: Plan) -> tuple[Plan, dict[str, Table]]:
+    """The changelogs under their names in the history, and the plan with each commit range from its changelog's own
+    watermark.
 
     A table is held if another table has its changelog's name. No changelog is created for a table whose earlier records
     were passed unread.
 
     Raises:
-        ConfigError: a table of `record` is gone, or another table has its name.
+        ConfigError: a recorded table is gone, or another table has its name.
     """
-    set_replaced_aside(lake, history, record)
-    taken = lake.rename_changelogs(history, record)
-    if set_unrecorded_aside(lake, history, record, taken):
-        taken = lake.rename_changelogs(history, record)
-    free = {
-        i: commit_range for i, commit_range in commit_ranges.items() if i not in taken and not is_passed(commit_range)
-    }
-    tables, faults = ensure_changelogs(lake, history, free, record)
-    held = {i: _without_a_name(commit_ranges[i], taken[i]) for i in commit_ranges.keys() & taken.keys()}
-    held |= {i: _held(commit_ranges[i], fault) for i, fault in faults.items()}
-    otherwise = written_otherwise_in(lake, commit_ranges, tables) | written_with_others_in(lake, commit_ranges, tables)
-    held |= with_holds({i: commit_ranges[i] for i in otherwise}, otherwise)
-    return caught_up({i: held.get(i, commit_range) for i, commit_range in commit_ranges.items()}, tables), tables
+    set_replaced_aside(lake, plan)
+    taken = rename_changelogs(lake, plan)
+    if set_unrecorded_aside(lake, plan, taken):
+        taken = rename_changelogs(lake, plan)
+    ranges = plan.commit_ranges
+    free = {i: commit_range for i, commit_range in ranges.items() if i not in taken and not is_passed(commit_range)}
+    tables, faults = _ensure_changelogs(lake, plan.with_ranges(free))
+    held = {i: _without_a_name(ranges[i], taken[i]) for i in ranges.keys() & taken.keys()}
+    held |= {i: _held(ranges[i], fault) for i, fault in faults.items()}
+    otherwise = written_otherwise_in(lake, ranges, tables) | written_with_others_in(lake, ranges, tables)
+    held |= with_holds({i: ranges[i] for i in otherwise}, otherwise)
+    return plan.with_ranges(caught_up({**ranges, **held}, tables)), tables
 
 
 def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
@@ -81,9 +78,7 @@ def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
     return replace(commit_range, high=commit_range.low, hold=hold)
 
 
-def ensure_changelogs(
-    lake: Lake, history: History, commit_ranges: Mapping[str, CommitRange], record: WatermarkRecord | None
-) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:
+def _ensure_changelogs(lake: Lake, plan: Plan) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:
     """Create or widen the changelogs of all source tables.
 
     Returns:
@@ -91,20 +86,20 @@ def ensure_changelogs(
         changelog is created before the stream has a TSO.
 
     Raises:
-        ConfigError: a table of `record` is gone, or another table has its name.
+        ConfigError: a recorded table is gone, or another table has its name.
     """
-    places = lake.table_locations(history)
-    recorded, histories = lake.recorded(record), known_histories(lake, commit_ranges)
+    record, ranges = plan.record, plan.commit_ranges
+    histories = known_histories(lake, ranges)
 
     def ensured(source_table_id: str) -> Table:
-        place, known = places[source_table_id], recorded.get(source_table_id)
+        place, known = plan.locations[source_table_id], plan.recorded.get(source_table_id)
         wanted = changelog.ChangelogSpec(
             place.changelog,
             lake.changefeed.name,
             source_table_id,
-            changelog_columns(commit_ranges[source_table_id].source_table),
+            changelog_columns(ranges[source_table_id].source_table),
             place.changelog_location,
-            known_settings(lake, commit_ranges[source_table_id].source_table),
+            known_settings(lake, ranges[source_table_id].source_table),
         )
         held_at = recorded_changelog(lake, known, record.recorded_at) if record is not None else None
         return changelog.ensure(lake.catalog, wanted, held_at, histories.get(source_table_id))
@@ -114,7 +109,7 @@ def ensure_changelogs(
             try:
                 return source_table_id, ensured(source_table_id)
             except OtherTableError:
-                if not set_unrecorded_aside(lake, history, record, [source_table_id]):
+                if not set_unrecorded_aside(lake, plan, [source_table_id]):
                     raise
                 return source_table_id, ensured(source_table_id)
         except SetBackError as error:
@@ -125,7 +120,7 @@ def ensure_changelogs(
             return source_table_id, of_one_table(error)
 
     with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        found = dict(pool.map(ensure, [i for i, n in commit_ranges.items() if n.high > 0 or n.low > 0]))
+        found = dict(pool.map(ensure, [i for i, n in ranges.items() if n.high > 0 or n.low > 0]))
     faults = {i: answer for i, answer in found.items() if isinstance(answer, TicdcAssetsError)}
     return {i: answer for i, answer in found.items() if not isinstance(answer, TicdcAssetsError)}, faults
 

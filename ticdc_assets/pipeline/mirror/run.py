@@ -32,8 +32,10 @@ from ticdc_assets.pipeline.mirror.pending import (
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.recorded_views import bring_up_views
+from ticdc_assets.pipeline.renamed_tables import rename_histories, rename_mirrors
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
@@ -93,8 +95,9 @@ def run_mirrors(
     if record is None:
         return None
     history = lake.history()
-    lake.rename_mirrors(history, record)
-    lake.rename_histories(history, record)
+    plan = Plan.of(lake, record, history)
+    rename_mirrors(lake, plan)
+    rename_histories(lake, plan)
     jvm = cache(jvm)
     with suppress(Exception):  # the end of the run reports it
         bring_up_views(lake, jvm, history)  # they name mirrors, which have been renamed

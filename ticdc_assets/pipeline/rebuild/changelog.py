@@ -60,6 +60,8 @@ class _CloneLake(Lake):
     clone: Identifier = ()
     names: frozenset[SourceName] = frozenset()
 
+    moves_tables = False
+
     @cached_property
     def control(self) -> Control:
         namespace = super().control.namespace
@@ -75,9 +77,6 @@ class _CloneLake(Lake):
         found = super().table_locations(history)
         own = {i: replace(found[i], changelog=self.clone) for i in found.keys() & {self.source_table_id}}
         return {**found, **own}
-
-    def rename_changelogs(self, history: History, record: WatermarkRecord | None) -> dict[str, Identifier]:
-        return {}  # this run moves no table
 
 
 def changelog_from_source(

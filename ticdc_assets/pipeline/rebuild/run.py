@@ -20,10 +20,12 @@ from ticdc_assets.notes import LAKE_FAULTS, NoteCode, of_codes
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.mirror.run import MirrorReport, record_mirrors
 from ticdc_assets.pipeline.mirror.segments import reached_versions
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
 from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
 from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild
 from ticdc_assets.pipeline.recorded_views import bring_up_views
+from ticdc_assets.pipeline.renamed_tables import rename_changelogs, rename_histories, rename_mirrors
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
@@ -89,7 +91,7 @@ def rebuild_tables(
     record, history = recorded_history(lake)
     chosen = chosen_tables(lake, history, record, request.tables, keyless=request.from_source)
     _check_tso(lake, request.at, chosen if request.tables else ())
-    lake.rename_mirrors(history, record)
+    rename_mirrors(lake, Plan.of(lake, record, history))
     report = RebuildReport(uuid.uuid4().hex, record)
     for number, source_table in enumerate(chosen, start=1):
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
@@ -141,7 +143,7 @@ def _histories_anew(
     if request.at is not None:
         return {}
     record, history = recorded_history(lake)
-    lake.rename_histories(history, record)
+    rename_histories(lake, Plan.of(lake, record, history))
     return run_histories(lake, report.run_id, cache(jvm), history, record, report.rebuilt, on_progress, anew=True)
 
 
@@ -229,13 +231,13 @@ def _changelog_read_again(
 ) -> Progress:
     """Rebuild the changelog, or a day of it, from the source."""
     record, history = recorded_history(lake)
-    source_table, taken = history.by_id()[source_table_id], lake.rename_changelogs(history, record)
-    changelog = load_or_none(lake.catalog, lake.table_locations(history)[source_table_id].changelog)
+    plan = Plan.of(lake, record, history)
+    source_table, taken = plan.source_tables[source_table_id], rename_changelogs(lake, plan)
+    name = plan.locations[source_table_id].changelog
+    changelog = load_or_none(lake.catalog, name)
     if changelog is None or source_table_of(changelog) != source_table_id or source_table_id in taken:
         advice = "Run `ticdc-assets run` first; it reports why there is none."
-        raise ConfigError(
-            ".".join(lake.table_locations(history)[source_table_id].changelog), "the table's changelog", "none", advice
-        )
+        raise ConfigError(".".join(name), "the table's changelog", "none", advice)
     clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
     with kept_clone(lake, source_table, clone.identifier):
         clone.empty()
@@ -246,13 +248,7 @@ def _changelog_read_again(
 def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at: int | None, run_id: str) -> Progress:
     """One try, from the newest record: a run may have advanced since the last try."""
     record, history = recorded_history(lake)
-    work = MirrorRebuild(
-        lake,
-        jvm,
-        history.by_id()[source_table_id],
-        lake.table_locations(history)[source_table_id],
-        lake.recorded(record)[source_table_id],
-        record.recorded_at,
-        at,
-    )
+    plan = Plan.of(lake, record, history)
+    source_table, place = plan.source_tables[source_table_id], plan.locations[source_table_id]
+    work = MirrorRebuild(lake, jvm, source_table, place, plan.recorded[source_table_id], record.recorded_at, at)
     return work.rebuild(run_id)

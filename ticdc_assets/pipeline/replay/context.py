@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write, target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
+from ticdc_assets.pipeline.plan import Plan
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -59,21 +60,21 @@ class Replay(Protocol, Generic[Piece]):
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What the decoders of quarantined records need. `commit_ranges` and `tables` have every source table that takes
-    changes; `low` and `high` of its range are the watermark of its changelog."""
+    """What the decoders of quarantined records need. `plan` and `tables` have every source table that takes changes;
+    `low` and `high` of its range are the watermark of its changelog."""
 
     lake: Lake
     run_id: str
     record: WatermarkRecord
-    history: History
-    commit_ranges: dict[str, CommitRange]
+    plan: Plan
     tables: dict[str, Table]
 
     def targets(self, folder: Path | None = None) -> dict[str, Target]:
         """Where changes are written, by source table: beside the changelogs, or to `folder`. All of them are late; by
         arrival a worker takes them as new ones."""
-        lows = {i: -1 if self.lake.by_arrival else self.commit_ranges[i].low for i in self.tables}
-        found = {i: target_of(self.commit_ranges[i], table, lows[i]) for i, table in self.tables.items()}
+        ranges = self.plan.commit_ranges
+        lows = {i: -1 if self.lake.by_arrival else ranges[i].low for i in self.tables}
+        found = {i: target_of(ranges[i], table, lows[i]) for i, table in self.tables.items()}
         return found if folder is None else {i: replace(target, data_uri=str(folder)) for i, target in found.items()}
 
     def not_insertable(self, record: QuarantinedRecord, source_tables: Collection[str]) -> str:
@@ -83,9 +84,9 @@ class ReplayContext:
         """
         if not self.lake.by_arrival:
             return ""
-        states = {table.source_table: table.state for table in self.record.tables}
-        moving = (str(TableState.LIVE), str(TableState.DROPPED))
-        if self.record.recorded_at > record.recorded_at and all(states.get(i) in moving for i in source_tables):
+        moving, recorded = (str(TableState.LIVE), str(TableState.DROPPED)), self.plan.recorded
+        are_moving = all(i in recorded and recorded[i].state in moving for i in source_tables)
+        if self.record.recorded_at > record.recorded_at and are_moving:
             return ""
         return (
             f"{record.path}, record {record.line}: expected a table that has all earlier records, found one that is "
@@ -103,14 +104,14 @@ def replay_context_of(lake: Lake, run_id: str, before: History | None = None) ->
     record = lake.control.newest()
     if record is None:
         return None
-    history, recorded = lake.history(), lake.recorded(record)
-    lows = {i: table.watermark for i, table in recorded.items() if table.changelog is not None}
-    known = {source_table.id for source_table in (before or history).source_tables}
-    lows |= {n.id: record.tso for n in history.source_tables if n.id not in known and lake.asks_for(n)}
-    wanted = {n.id: CommitRange(n, lows[n.id], lows[n.id]) for n in history.source_tables if n.id in lows}
-    commit_ranges, tables = changelogs_to_write(lake, history, wanted, record)
-    tables = {i: table for i, table in tables.items() if commit_ranges[i].hold is None}
-    return ReplayContext(lake, run_id, record, history, {i: commit_ranges[i] for i in tables}, tables)
+    plan = Plan.of(lake, record, lake.history())
+    lows = {i: table.watermark for i, table in plan.recorded.items() if table.changelog is not None}
+    known = {source_table.id for source_table in (before or plan.history).source_tables}
+    lows |= {i: record.tso for i, n in plan.source_tables.items() if i not in known and lake.asks_for(n)}
+    wanted = {i: CommitRange(n, lows[i], lows[i]) for i, n in plan.source_tables.items() if i in lows}
+    plan, tables = changelogs_to_write(lake, plan.with_ranges(wanted))
+    ranges = {i: n for i, n in plan.commit_ranges.items() if i in tables and n.hold is None}
+    return ReplayContext(lake, run_id, record, plan.with_ranges(ranges), {i: tables[i] for i in ranges})
 
 
 def above(record: QuarantinedRecord) -> str:

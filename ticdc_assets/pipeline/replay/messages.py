@@ -77,7 +77,7 @@ class MessageReplay:
         in_order = [(MessagePosition(), message) for _, message in sorted(found.values(), key=lambda one: one[0])]
         known = self._lake.control.ddl_events()
         scan = scan_all(blocks_of(in_order), self._context.form(None, log), StreamCursor())
-        names = self._context.names(scan, self._replay_context.history)
+        names = self._context.names(scan, self._replay_context.plan.history)
         guesses = SchemaGuesses(self._lake.folds, scan, names)
         return guesses.added_to(known, self._replay_context.record.tso)[len(known) :]
 
@@ -108,9 +108,9 @@ class MessageReplay:
             record=replay_context.record,
             cursor=StreamCursor(),
             scan=scan,
-            history=replay_context.history,
-            commit_ranges=replay_context.commit_ranges,
-            names=self._context.names(scan, replay_context.history),
+            history=replay_context.plan.history,
+            commit_ranges=dict(replay_context.plan.commit_ranges),
+            names=self._context.names(scan, replay_context.plan.history),
             follows=self._lake.follows,
             statement_positions=StatementPositions.of(self._lake.control.ddl_events()),
         )

@@ -141,7 +141,9 @@ def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayI
         new_schemas = replay.new_schemas(inputs)
         if new_schemas:
             lake.control.keep_ddl_events(new_schemas)
-            replay_context = replay_context_of(lake, report.run_id, before=replay_context.history) or replay_context
+            replay_context = (
+                replay_context_of(lake, report.run_id, before=replay_context.plan.history) or replay_context
+            )
             replay = replay_of(lake)(replay_context, Path(folder))
         judged = replay.judged(inputs)
         for one in judged:
@@ -173,8 +175,7 @@ def _published(
     publication = Publication(
         lake=replay_context.lake,
         run_id=replay_context.run_id,
-        history=replay_context.history,
-        commit_ranges=replay_context.commit_ranges,
+        plan=replay_context.plan,
         tables=replay_context.tables,
         workers=LocalWorkers(),
         consumed={i: progress_of(table).files for i, table in replay_context.tables.items()},
@@ -185,7 +186,7 @@ def _published(
         source_table.id: Hold(TableState(file.state), NoteCode.INPUT, file.problem)
         for file in done.files
         if file.state is not FileState.READ
-        for source_table in replay_context.history.ever_called(*file.name)
+        for source_table in replay_context.plan.history.ever_called(*file.name)
     }
     published, broken = publication.publish([late], held)
     return published, held | broken
@@ -218,10 +219,10 @@ def _record(lake: Lake, replay_context: ReplayContext, published: Mapping[str, P
         else table
         for table in newest.tables
     )
-    recorded, places = {table.source_table for table in tables}, lake.table_locations(replay_context.history)
+    plan, recorded = replay_context.plan, {table.source_table for table in tables}
     new = (i for i in sorted(published) if i not in recorded)
     tables += tuple(
-        table_record(replay_context.commit_ranges[i], None, None, places[i], published[i].table, ()) for i in new
+        table_record(plan.commit_ranges[i], None, None, plan.locations[i], published[i].table, ()) for i in new
     )
     if tables != newest.tables:
         of_replay = replace(newest, recorded_at=now(), run_id=replay_context.run_id, tables=tables)

@@ -33,7 +33,7 @@ class StorageReplay:
     def __init__(self, replay_context: ReplayContext, folder: Path) -> None:
         self._replay_context = replay_context
         self._folder = folder
-        self._timelines = replay_context.history.timelines()
+        self._timelines = replay_context.plan.history.timelines()
         self._scratch = replay_context.targets(folder)
         self._files = 0
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.storage.pending import StoragePending
-    from ticdc_assets.pipeline.storage.plan import Plan
+    from ticdc_assets.pipeline.storage.plan import FilePlans
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
     from ticdc_assets.sources.storage.paths import SourceFile
@@ -35,7 +35,7 @@ class StorageBatch:
 
     deliveries_are_known = True
 
-    def __init__(self, lake: Lake, pending: StoragePending, plan: Plan, tables: dict[str, Table]) -> None:
+    def __init__(self, lake: Lake, pending: StoragePending, plan: FilePlans, tables: dict[str, Table]) -> None:
         self._lake = lake
         self._changefeed = lake.changefeed
         self._pending = pending

@@ -39,7 +39,7 @@ class FilePlan(StrEnum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class FilePlans:
     """The plan of every scanned file. `progress` is that of each changelog; a new source table has none.
 
     `schema_columns` gives the columns in the schema file of a name's version. `seen` are the paths of the files of

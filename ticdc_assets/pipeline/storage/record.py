@@ -15,7 +15,7 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
-from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
+from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans
 from ticdc_assets.pipeline.tasks import FileReport, FileState
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.tables.control.records import TableRecord
@@ -48,7 +48,7 @@ def _tables_of(schema: str, history: History) -> list[SourceName]:
     return [(t.schema, t.table) for t in name_periods if fold(t.schema) == fold(schema)]
 
 
-def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:
+def held_by_files(plan: FilePlans, reports: Iterable[FileReport]) -> dict[str, Hold]:
     """The source tables that a file of this run holds, with the first reason."""
     files = {file.path: file for file in plan.read}
     held: dict[str, Hold] = {}
@@ -59,7 +59,7 @@ def held_by_files(plan: Plan, reports: Iterable[FileReport]) -> dict[str, Hold]:
     return held
 
 
-def unknown_tables(plan: Plan, problems: Iterable[Problem]) -> dict[SourceName, TableRecord]:
+def unknown_tables(plan: FilePlans, problems: Iterable[Problem]) -> dict[SourceName, TableRecord]:
     """Records of the tables without a known schema: they hold back the recorded TSO like any other table."""
     known = plan.timelines.keys()
     records: dict[SourceName, TableRecord] = {}
@@ -95,7 +95,9 @@ def warnings_of(scan: Scan, source_table: SourceTable, old: TableRecord | None) 
 # -- the cursor -------------------------------------------------------------------------------------------------------
 
 
-def advanced(cursor: Cursor, scan: Scan, plan: Plan, reports: Iterable[FileReport], held: Mapping[str, Hold]) -> Cursor:
+def advanced(
+    cursor: Cursor, scan: Scan, plan: FilePlans, reports: Iterable[FileReport], held: Mapping[str, Hold]
+) -> Cursor:
     """The cursor after every file that was read whole, with no row left for later. Held tables keep their position,
     under all of their names."""
     read = {r.path: r for r in reports if r.state is FileState.READ and not r.left}
@@ -115,7 +117,7 @@ def _held_names(scan: Scan, history: History, held: Iterable[str]) -> set[Source
     return {name for table in scan.tables for name in table.names if fold_name(*name) in wanted}
 
 
-def _stops(plan: Plan) -> dict[SourceName, int]:
+def _stops(plan: FilePlans) -> dict[SourceName, int]:
     """By name, the TSO of the statement at which a table stops."""
     stops: dict[SourceName, int] = {}
     for commit_range in plan.commit_ranges.values():

@@ -21,12 +21,13 @@ from ticdc_assets.pipeline.late_tables import (
     without_folders,
 )
 from ticdc_assets.pipeline.load.progress import FINISHED, behind_the_load, require_finished
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.storage.batch import StorageBatch
 from ticdc_assets.pipeline.storage.late_files import is_due, with_late_files
 from ticdc_assets.pipeline.storage.pending import StoragePending
-from ticdc_assets.pipeline.storage.plan import Plan
+from ticdc_assets.pipeline.storage.plan import FilePlans
 from ticdc_assets.pipeline.storage.record import holds_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
@@ -73,7 +74,7 @@ class StorageChanges:
         before = found if self._lake.by_arrival else before_late_schemas(found, pending.scan)
         if before != found:
             pending = self._scanned(record, before, high, upto)
-        statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
+        statements = late_statements(self._lake, Plan.of(self._lake, record, pending.history, pending.commit_ranges))
         late = self._late(pending, statements)
         if late.again:
             pending = self._scanned(record, late.cursor, high, upto)
@@ -213,7 +214,7 @@ class StorageChanges:
         """The files that are pending, in tasks of about equal bytes."""
         return StorageBatch(self._lake, pending, self._plan(pending, tables), tables)
 
-    def _plan(self, pending: StoragePending, tables: dict[str, Table]) -> Plan:
+    def _plan(self, pending: StoragePending, tables: dict[str, Table]) -> FilePlans:
         progress = {source_table_id: progress_of(table) for source_table_id, table in tables.items()}
         beyond = {
             fold_name(period.schema, period.table)
@@ -221,7 +222,7 @@ class StorageChanges:
             for period in pending.commit_ranges[i].source_table.name_periods
         }
         seen = {f.path for f in pending.scan.data if fold_name(f.schema, f.table) not in beyond} & pending.scan.seen
-        return Plan(
+        return FilePlans(
             files=pending.scan.data,
             history=pending.history,
             commit_ranges=pending.commit_ranges,

@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, commit_ranges, with_
 from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages, late_statements, without_dropped
 from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet
 from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.pipeline.stream.batch import StreamBatch
 from ticdc_assets.pipeline.stream.context import StreamContext
@@ -70,13 +71,15 @@ class StreamChanges:
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
         pending = self._scanned(record, cursor, log)
-        statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
+        statements = self._late_statements(pending)
         late = self._late(pending, statements)
         partition = gone(cursor, pending.scan)
         if (late or statements.again) and partition is None:
             fresh = statements.again.union(source_table.id for source_table in late)
             pending = replace(self._scanned(record, cursor.rewound(), log), fresh=fresh, again=statements.again)
-            statements = late_statements(self._lake, pending.history, record, pending.commit_ranges)
+            statements = late_statements(
+                self._lake, Plan.of(self._lake, record, pending.history, pending.commit_ranges)
+            )
             return self._with_faults(pending.with_held(statements.held))
         held = dict(statements.held)
         if partition is not None:
@@ -86,6 +89,10 @@ class StreamChanges:
             held |= {n.id: lacks_messages(n, partition, begin, now) for n in lacking}
             held = without_dropped(held, pending.commit_ranges)
         return self._with_faults(pending.with_held(held))
+
+    def _late_statements(self, pending: StreamPending) -> LateStatements:
+        plan = Plan.of(self._lake, pending.record, pending.history, pending.commit_ranges)
+        return late_statements(self._lake, plan)
 
     def _with_faults(self, pending: StreamPending) -> StreamPending:
         """The same, with the tables held whose messages the capture lacks."""

@@ -12,6 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 
 from ticdc_assets.failpoints import LISTENERS, Failpoint
+from ticdc_assets.pipeline.plan import Plan
+from ticdc_assets.pipeline.renamed_tables import rename_mirrors
 from ticdc_assets.tables.iceberg.properties import SOURCE_TABLE
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
@@ -116,5 +118,5 @@ def test_a_mirror_that_was_moved_without_a_record_is_no_orphan(stream: SmallStre
         stream.rename(tick, before, after)
         stream.watermark(tick + 9)
         lake.publish()
-        lake.lake.rename_mirrors(lake.history, lake.lake.control.newest())
+        rename_mirrors(lake.lake, Plan.of(lake.lake, lake.lake.control.newest(), lake.history))
         assert listed(lake, "s") == [after.name]

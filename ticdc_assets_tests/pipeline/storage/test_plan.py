@@ -11,7 +11,7 @@ from ticdc_assets.changes.typed import next_position
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
-from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
+from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import Stop
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -32,7 +32,7 @@ def file(number: int, table: str = "t", version: int = 10) -> SourceFile:
     return SourceFile(f"shop/{table}/{version}/{number}", 9, "shop", table, version, None, None, None, number)
 
 
-def plan(*files: SourceFile, **given: Any) -> Plan:
+def plan(*files: SourceFile, **given: Any) -> FilePlans:
     """The plan of two tables that advance from 50 to 60."""
     known: dict[str, Any] = {
         "files": files,
@@ -43,7 +43,7 @@ def plan(*files: SourceFile, **given: Any) -> Plan:
         "by_arrival": False,
         "follows": lambda _schema, table: table != "other",
     }
-    return Plan(**(known | given))
+    return FilePlans(**(known | given))
 
 
 def with_range(commit_range: CommitRange, **given: Any) -> dict[str, Any]:

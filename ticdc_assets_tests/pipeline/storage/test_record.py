@@ -10,7 +10,7 @@ import pytest
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.record import unknown_table
-from ticdc_assets.pipeline.storage.plan import FilePlan, Plan
+from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans
 from ticdc_assets.pipeline.storage.record import (
     WARNINGS_MAX,
     advanced,
@@ -47,12 +47,16 @@ def file(table: str, number: int = 1, version: int = 10) -> SourceFile:
     return SourceFile(path, 9, "shop", table, version, None, None, None, number)
 
 
-def plan(*files: SourceFile, history: History = TWO, low: int = 20, selected: Collection[str] | None = None) -> Plan:
+def plan(
+    *files: SourceFile, history: History = TWO, low: int = 20, selected: Collection[str] | None = None
+) -> FilePlans:
     lows = {table.id: low for table in history.source_tables}
     ranges = commit_ranges(history.source_tables, lows, 50, {})
     asked = {i: found for i, found in ranges.items() if selected is None or found.source_table.name[1] in selected}
     progress = {i: Progress(low) for i in asked}
-    return Plan(files, history, asked, progress, Cursor.empty(), False, lambda _schema, name: name != "not-asked-for")
+    return FilePlans(
+        files, history, asked, progress, Cursor.empty(), False, lambda _schema, name: name != "not-asked-for"
+    )
 
 
 def problem(

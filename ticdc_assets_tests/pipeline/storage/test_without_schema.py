@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ticdc_assets.pipeline.storage.plan import Plan
+from ticdc_assets.pipeline.storage.plan import FilePlans
 from ticdc_assets.pipeline.storage.record import unknown_tables
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.paths import SourceFile
@@ -37,7 +37,7 @@ def test_a_table_without_schema_files_says_which_folder_lacks_them_and_holds_no_
 
 def test_a_file_of_an_unknown_table_is_recorded_with_what_to_look_for():
     file = SourceFile("s/t/100/CDC1.csv", 9, "s", "t", 100, None, None, None, 1)
-    plan = Plan([file], fold([]), {}, {}, Cursor.empty(), by_arrival=False, follows=lambda _schema, _table: True)
+    plan = FilePlans([file], fold([]), {}, {}, Cursor.empty(), by_arrival=False, follows=lambda _schema, _table: True)
 
     [record] = unknown_tables(plan, []).values()
 
