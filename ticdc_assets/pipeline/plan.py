@@ -45,6 +45,12 @@ class Plan:
         locations = lake.table_locations(history)
         return cls(record, history, history.by_id(), lake.recorded(record), locations, commit_ranges or {})
 
+    @property
+    def newest(self) -> WatermarkRecord:
+        """The record, of a lake that has one."""
+        assert self.record is not None
+        return self.record
+
     def with_ranges(self, commit_ranges: Mapping[str, CommitRange]) -> Plan:
         """The same plan, with other commit ranges."""
         return replace(self, commit_ranges=commit_ranges)

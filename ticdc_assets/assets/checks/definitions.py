@@ -23,6 +23,7 @@ from ticdc_assets.assets.table_status import Reported
 from ticdc_assets.errors import SetBackError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import pending_work
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
@@ -241,7 +242,7 @@ def _is_behind(run: ChangefeedRun, table: Reported) -> bool:
     lake, newest = run.lake, run.lake.control.newest()
     if newest is None:
         return False
-    works = pending_work(lake, lake.history(), newest, [table.source_table.id], errors={})
+    works = pending_work(lake, Plan.of(lake, newest, lake.history()), [table.source_table.id], errors={})
     return any(not work.damage for work in works)
 
 

@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.history_tables.pending import pending_histories, refu
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work, tables_beyond
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.recorded_views import views_are_behind
 from ticdc_assets.pipeline.run import run_of
 
@@ -96,9 +97,8 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
     unfinished = not record.complete and not blocked_tables(record.tables)
     unfinished |= any(table.has(NoteCode.SET_BACK) for table in record.tables)  # it may have been restored
     errors: dict[str, str] = {}
-    behind = pending_work(lake, pending.history, record, errors=errors) or pending_histories(
-        lake, pending.history, record, errors=errors
-    )
+    plan = Plan.of(lake, record, pending.history)
+    behind = pending_work(lake, plan, errors=errors) or pending_histories(lake, plan, errors=errors)
     return unfinished or bool(behind or errors) or views_are_behind(lake, pending.history)
 
 

@@ -13,6 +13,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.recorded_views import views_are_behind
 from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution
 from ticdc_assets.pipeline.replay.run import replay as take_in
@@ -96,7 +97,7 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
     if record is None:
         return []
     history = lake.history()
-    is_behind = pending_work(lake, history, record, errors=errors) or views_are_behind(lake, history)
+    is_behind = pending_work(lake, Plan.of(lake, record, history), errors=errors) or views_are_behind(lake, history)
     if record.complete and not is_behind and not errors:
         return []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.schema.history.source_table import History, SourceTable, Version
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 
@@ -74,16 +75,13 @@ def exchanges_in(history: History) -> list[Exchange]:
 class Exchanges:
     """The exchanges of a changefeed. `advance` writes those up to the recorded watermarks."""
 
-    def __init__(
-        self, lake: Lake, jvm: Callable[[], JvmCatalog] | None, history: History, record: WatermarkRecord
-    ) -> None:
+    def __init__(self, lake: Lake, jvm: Callable[[], JvmCatalog] | None, plan: Plan) -> None:
         self._lake = lake
         self._jvm_of = jvm
-        self._history = history
-        self._source_tables = history.by_id()
-        self._recorded = lake.recorded(record)
-        self._places = lake.table_locations(history)
-        self._all = exchanges_in(history)
+        self._source_tables = plan.source_tables
+        self._recorded = plan.recorded
+        self._places = plan.locations
+        self._all = exchanges_in(plan.history)
         self.errors: dict[str, str] = {}
 
     def with_partners(self, only: set[str]) -> set[str]:
@@ -310,7 +308,7 @@ def _before(source_table: SourceTable, exchange: Exchange) -> Version:
     return source_table.version_at(exchange.ts)
 
 
-def _fault(exchange: Exchange, source_tables: dict[str, SourceTable], expected: str, found: str) -> SchemaError:
+def _fault(exchange: Exchange, source_tables: Mapping[str, SourceTable], expected: str, found: str) -> SchemaError:
     one, other = (".".join(source_tables[source_table_id].name) for source_table_id in exchange.tables)
     partition = exchange.moved.rows.partition
     return SchemaError(

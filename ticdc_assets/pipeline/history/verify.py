@@ -15,6 +15,7 @@ from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, TableVerification, refusal
 from ticdc_assets.pipeline.mirror.pending import pending_work
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.tables import everybody
@@ -89,7 +90,7 @@ def verify(
 def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
     """By source table, why its mirror is not complete up to the table's watermark."""
     errors: dict[str, str] = {}
-    behind = pending_work(lake, lake.history(), record, errors=errors)
+    behind = pending_work(lake, Plan.of(lake, record, lake.history()), errors=errors)
     held = (TableState.STOPPED, TableState.WAITING)
     return {
         **{work.source_table.id: work.damage or "its mirror is behind its changelog" for work in behind},

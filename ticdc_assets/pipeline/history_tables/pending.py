@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
@@ -42,14 +43,13 @@ class HistoryWork:
 
 def pending_histories(
     lake: Lake,
-    history: History,
-    record: WatermarkRecord,
+    plan: Plan,
     run_id: str = "",
     only: Iterable[str] | None = None,
     errors: dict[str, str] | None = None,
     anew: bool = False,
 ) -> list[HistoryWork]:
-    """The history tables that are behind a record. Writes nothing.
+    """The history tables that are behind the record of the plan. Writes nothing.
 
     Args:
         run_id: the run that will write them; "" if none will.
@@ -59,14 +59,15 @@ def pending_histories(
     """
     if not lake.changefeed.mirror.history.takes_any:
         return []
-    wanted, recorded, places = None if only is None else set(only), lake.recorded(record), lake.table_locations(history)
+    wanted, at = None if only is None else set(only), plan.newest.recorded_at
     works = []
-    for source_table in history.source_tables:
-        if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):
+    for source_table in plan.history.source_tables:
+        recorded = plan.recorded.get(source_table.id)
+        if recorded is None or (wanted is not None and source_table.id not in wanted):
             continue
+        place = plan.locations[source_table.id]
         try:
-            named = recorded[source_table.id]
-            plan = _plan(lake, source_table, places[source_table.id], named, record.recorded_at, run_id, anew)
+            made = _plan(lake, source_table, place, recorded, at, run_id, anew)
         except SetBackError:
             continue  # the work on its mirror reports it
         except Exception as error:
@@ -74,8 +75,8 @@ def pending_histories(
                 raise
             errors[source_table.id] = str(of_one_table(error))
             continue
-        if plan is not None:
-            works.append(HistoryWork(source_table, places[source_table.id], plan))
+        if made is not None:
+            works.append(HistoryWork(source_table, place, made))
     return works
 
 

@@ -17,8 +17,7 @@ from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
-    from ticdc_assets.tables.control.records import WatermarkRecord
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 
@@ -26,17 +25,15 @@ def run_histories(
     lake: Lake,
     run_id: str,
     jvm: Callable[[], JvmCatalog],
-    history: History,
-    record: WatermarkRecord,
+    plan: Plan,
     only: Iterable[str] | None = None,
     on_progress: OnProgress = no_progress,
     anew: bool = False,
 ) -> dict[str, str]:
-    """Bring history tables up to a record, each in one commit. An error of one table stops no other.
+    """Bring history tables up to the record of the plan, each in one commit. An error of one table stops no other.
 
     Args:
         jvm: returns the catalog in Spark's JVM; called only if a history table needs work.
-        record: the newest record, whose watermarks the history tables reach.
         only: the ids of the source tables to bring up; None for all.
         anew: rewrite all rows, also of history tables that lack nothing.
 
@@ -44,10 +41,10 @@ def run_histories(
         By source table, the error that stopped its history table.
     """
     errors: dict[str, str] = {}
-    works = pending_histories(lake, history, record, run_id, only, errors, anew)
+    works = pending_histories(lake, plan, run_id, only, errors, anew)
     if works:
         on_progress(f"writing {counted(len(works), 'history', 'histories')}")
-        errors |= _bring_up(lake, run_id, jvm(), works, LakeKnowledge.recorded(lake, record))
+        errors |= _bring_up(lake, run_id, jvm(), works, LakeKnowledge.recorded(lake, plan.newest))
     return errors
 
 

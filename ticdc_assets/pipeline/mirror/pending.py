@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+    from ticdc_assets.pipeline.plan import Plan
+    from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.tables.control.records import TableRecord
     from ticdc_assets.tables.locations import TableLocations
     from ticdc_assets.tables.mirror.writer import Segment
 
@@ -56,8 +57,7 @@ class MirrorWork:
 
 def pending_work(
     lake: Lake,
-    history: History,
-    record: WatermarkRecord,
+    plan: Plan,
     only: Iterable[str] | None = None,
     errors: dict[str, str] | None = None,
     awaited: Collection[str] = (),
@@ -65,22 +65,21 @@ def pending_work(
     """The mirrors that are behind their changelog, or behind the newest columns of their table. Writes nothing.
 
     Args:
-        record: the newest record, whose watermarks the mirrors have to reach.
+        plan: its record has the watermarks that the mirrors have to reach.
         only: the ids of the source tables to look at; None for all.
         errors: gets the error of each table that cannot be read, by source table; without it the first one is raised.
         awaited: the source tables whose mirrors an exchange of rows needs, also if they are dropped and not kept.
     """
     wanted = None if only is None else set(only)
-    recorded = lake.recorded(record)
-    places = lake.table_locations(history)
     works = []
-    for source_table in history.source_tables:
-        if source_table.id not in recorded or (wanted is not None and source_table.id not in wanted):
+    for source_table in plan.history.source_tables:
+        recorded = plan.recorded.get(source_table.id)
+        if recorded is None or (wanted is not None and source_table.id not in wanted):
             continue
-        if is_retired(lake, recorded[source_table.id]) and source_table.id not in awaited:
+        if is_retired(lake, recorded) and source_table.id not in awaited:
             continue
         try:
-            work = _work(lake, source_table, places[source_table.id], recorded[source_table.id], record.recorded_at)
+            work = _work(lake, source_table, plan.locations[source_table.id], recorded, plan.newest.recorded_at)
         except Exception as error:
             if errors is None:
                 raise

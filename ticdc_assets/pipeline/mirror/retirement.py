@@ -19,9 +19,9 @@ from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord
 
 
 def is_retired(lake: Lake, table: TableRecord) -> bool:
@@ -29,16 +29,15 @@ def is_retired(lake: Lake, table: TableRecord) -> bool:
     return lake.changefeed.mirror.on_drop is OnDrop.DROP and table.state == str(TableState.DROPPED)
 
 
-def retire(lake: Lake, history: History, record: WatermarkRecord, awaited: Collection[str] = ()) -> list[Identifier]:
+def retire(lake: Lake, plan: Plan, awaited: Collection[str] = ()) -> list[Identifier]:
     """Remove the mirrors that are no longer wanted, except those `awaited` by an exchange of rows. Returns their names.
     It may be interrupted and run again."""
-    places = lake.table_locations(history)
     removed = []
-    for table in record.tables:
-        if table.source_table in places and table.source_table not in awaited and is_retired(lake, table):
-            identifier = places[table.source_table].mirror
+    for source_table_id, table in plan.recorded.items():
+        if source_table_id in plan.locations and source_table_id not in awaited and is_retired(lake, table):
+            identifier = plan.locations[source_table_id].mirror
             found = load_or_none(lake.catalog, identifier)
-            if found is not None and source_table_of(found) == table.source_table:
+            if found is not None and source_table_of(found) == source_table_id:
                 _remove(lake, identifier)
                 removed.append(identifier)
     return removed

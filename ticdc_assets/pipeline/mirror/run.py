@@ -39,7 +39,7 @@ from ticdc_assets.pipeline.renamed_tables import rename_histories, rename_mirror
 from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.source_table import History, SourceTable
+from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
@@ -94,18 +94,17 @@ def run_mirrors(
     record = lake.control.newest()
     if record is None:
         return None
-    history = lake.history()
-    plan = Plan.of(lake, record, history)
+    plan = Plan.of(lake, record, lake.history())
     rename_mirrors(lake, plan)
     rename_histories(lake, plan)
     jvm = cache(jvm)
     with suppress(Exception):  # the end of the run reports it
-        bring_up_views(lake, jvm, history)  # they name mirrors, which have been renamed
-    exchanges = Exchanges(lake, jvm, history, record)
+        bring_up_views(lake, jvm, plan.history)  # they name mirrors, which have been renamed
+    exchanges = Exchanges(lake, jvm, plan)
     selected = None if only is None else exchanges.with_partners(set(only))
     late = exchanges.late()
     report = MirrorReport(record, errors=dict(late))
-    works = pending_work(lake, history, record, selected, report.errors, exchanges.awaited())
+    works = pending_work(lake, plan, selected, report.errors, exchanges.awaited())
     report.errors.update({work.source_table.id: work.damage for work in works if work.damage})
     report.set_back.update(work.source_table.id for work in works if work.was_set_back)
     works = [work for work in works if not work.damage and work.source_table.id not in late]
@@ -114,15 +113,15 @@ def run_mirrors(
         _bring_up(lake, run_id, jvm(), works, report, on_progress)
     while advanced := exchanges.advance(set(report.errors), selected):
         on_progress(f"exchanged rows in {counted(len(advanced), 'changelog')}")
-        works = pending_work(lake, history, record, advanced - report.errors.keys(), report.errors, exchanges.awaited())
+        works = pending_work(lake, plan, advanced - report.errors.keys(), report.errors, exchanges.awaited())
         _bring_up(lake, run_id, jvm(), works, report, on_progress)
     report.errors = {**exchanges.errors, **report.errors}
     made = (i for i in _ids(record, selected) if i not in report.errors)
-    report.errors |= run_histories(lake, run_id, jvm, history, record, made, on_progress)
-    for mirror in retire(lake, history, record, exchanges.awaited()):
+    report.errors |= run_histories(lake, run_id, jvm, plan, made, on_progress)
+    for mirror in retire(lake, plan, exchanges.awaited()):
         on_progress(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
-    report.record = record_mirrors(lake, run_id, history, record, report, only is None)
-    bring_up_views(lake, jvm, history, on_progress)
+    report.record = record_mirrors(lake, run_id, plan, report, only is None)
+    bring_up_views(lake, jvm, plan.history, on_progress)
     return report
 
 
@@ -204,15 +203,13 @@ def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
-def record_mirrors(
-    lake: Lake, run_id: str, history: History, record: WatermarkRecord, report: MirrorReport, asked_for_all: bool
-) -> WatermarkRecord:
+def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, asked_for_all: bool) -> WatermarkRecord:
     """Record the present state of every table. A table is complete if it is not held, and not behind or beyond the
     recorded TSO; the record is complete if all tables are. A table is beyond it after a run that ended before its
     record, and in a run up to an earlier TSO.
 
     Args:
-        record: the record from which this run started.
+        plan: its record is the one from which this run started.
         report: what this run did to the mirrors.
         asked_for_all: whether the run was to bring up all tables; else tables that lack changes make the record
             incomplete.
@@ -220,16 +217,14 @@ def record_mirrors(
     Returns:
         The new record, or that of another run that has recorded meanwhile.
     """
-    places = lake.table_locations(history)
-    source_tables = history.by_id()
-    exchanges = Exchanges(lake, None, history, record)
+    record, exchanges = plan.newest, Exchanges(lake, None, plan)
     errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
     faults = {i: Note(NoteCode.SET_BACK if i in report.set_back else NoteCode.MIRROR, errors[i]) for i in errors}
-    found = (_guarded_record(lake, source_tables, places, table, faults, record.tso) for table in record.tables)
+    found = (_guarded_record(lake, plan, table, faults) for table in record.tables)
     present = [t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found]
-    tables = with_quarantine(lake, present, history)
+    tables = with_quarantine(lake, present, plan.history)
     lacking = {t.source_table for t in (*blocked_tables(tables), *tables_beyond(tables, record.tso))}
-    lacking |= set() if asked_for_all else _behind(lake, history, record)
+    lacking |= set() if asked_for_all else _behind(lake, plan)
     tables = tuple(replace(table, complete=table.source_table not in lacking) for table in tables)
     complete = all(table.complete for table in tables)
     newest = lake.control.newest()
@@ -244,58 +239,45 @@ def record_mirrors(
     return fresh
 
 
-def _behind(lake: Lake, history: History, record: WatermarkRecord) -> set[str]:
+def _behind(lake: Lake, plan: Plan) -> set[str]:
     """The tables that lack changes of their changelog in a mirror or a history table."""
     errors: dict[str, str] = {}
-    mirrors = pending_work(lake, history, record, errors=errors)
-    histories = pending_histories(lake, history, record, errors=errors)
+    mirrors = pending_work(lake, plan, errors=errors)
+    histories = pending_histories(lake, plan, errors=errors)
     behind = {work.source_table.id for work in mirrors} | {work.source_table.id for work in histories}
-    recorded = lake.recorded(record)
     given_up = {
-        t.source_table for t in recorded.values() if t.state == str(TableState.DROPPED) and t.has(NoteCode.MIRROR)
+        t.source_table for t in plan.recorded.values() if t.state == str(TableState.DROPPED) and t.has(NoteCode.MIRROR)
     }
     return (behind | errors.keys()) - given_up
 
 
-def _guarded_record(
-    lake: Lake,
-    source_tables: Mapping[str, SourceTable],
-    places: Mapping[str, TableLocations],
-    table: TableRecord,
-    faults: Mapping[str, Note],
-    tso: int,
-) -> TableRecord:
+def _guarded_record(lake: Lake, plan: Plan, table: TableRecord, faults: Mapping[str, Note]) -> TableRecord:
     """The record of a table; the former one where its mirror cannot be read."""
     try:
-        return _table_record(lake, source_tables, places, table, faults, tso)
+        return _table_record(lake, plan, table, faults)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
         fault = faults.get(table.source_table) or Note(NoteCode.MIRROR, str(of_one_table(error)))
-        return _with_fault(table, source_tables, fault, tso)
+        return _with_fault(table, plan, fault)
 
 
-def _table_record(
-    lake: Lake,
-    source_tables: Mapping[str, SourceTable],
-    places: Mapping[str, TableLocations],
-    table: TableRecord,
-    faults: Mapping[str, Note],
-    tso: int,
-) -> TableRecord:
-    if table.source_table not in source_tables:
+def _table_record(lake: Lake, plan: Plan, table: TableRecord, faults: Mapping[str, Note]) -> TableRecord:
+    source_table = plan.source_tables.get(table.source_table)
+    if source_table is None:
         return table
-    mirror = mirror_of(lake, table.source_table, places[table.source_table])
+    place = plan.locations[source_table.id]
+    mirror = mirror_of(lake, source_table.id, place)
     snapshot = mirror.current_snapshot() if mirror is not None else None
-    damage = damage_of(source_tables[table.source_table], mirror) if mirror is not None else ""
-    error = damage or _key_came_back(source_tables[table.source_table], table.watermark)
+    damage = damage_of(source_table, mirror) if mirror is not None else ""
+    error = damage or _key_came_back(source_table, table.watermark)
     fault = faults.get(table.source_table) or (Note(NoteCode.MIRROR, error) if error else None)
-    if lost_key(source_tables[table.source_table], table.watermark) is not None:
+    if lost_key(source_table, table.watermark) is not None:
         mirror, snapshot = None, None  # it shows rows older than the table's changelog
     if not table.has(NoteCode.LATE_STATEMENT):
-        table = _with_fault(table, source_tables, fault, tso) if fault else _without_fault(table, source_tables)
-    name, history_snapshot_id = _history_of(lake, source_tables[table.source_table], places[table.source_table], table)
+        table = _with_fault(table, plan, fault) if fault else _without_fault(table, plan)
+    name, history_snapshot_id = _history_of(lake, source_table, place, table)
     return replace(
         table,
-        mirror=list(places[table.source_table].mirror) if mirror is not None else None,
+        mirror=list(place.mirror) if mirror is not None else None,
         mirror_snapshot_id=snapshot.snapshot_id if snapshot else None,
         rows=live_rows(mirror) if mirror is not None else None,
         history_table=name,
@@ -314,24 +296,24 @@ def _history_of(
     return (list(place.history_table), snapshot.snapshot_id) if snapshot is not None else (None, None)
 
 
-def _with_fault(table: TableRecord, source_tables: Mapping[str, SourceTable], fault: Note, tso: int) -> TableRecord:
+def _with_fault(table: TableRecord, plan: Plan, fault: Note) -> TableRecord:
     """The table with a fault of a table of the lake, and with the reason for which it is held anyway. A dropped table
     holds nothing back because of its mirror: at the recorded TSO it does not exist."""
-    sound = _without_fault(table, source_tables)
+    sound = _without_fault(table, plan)
     notes = (*sound.notes, fault)
     if sound.state in (str(TableState.WAITING), str(TableState.STOPPED)):
         return replace(sound, notes=notes)
-    dropped_ts = source_tables[table.source_table].dropped_ts
-    is_gone = dropped_ts is not None and dropped_ts <= tso and fault.code == NoteCode.MIRROR
+    dropped_ts = plan.source_tables[table.source_table].dropped_ts
+    is_gone = dropped_ts is not None and dropped_ts <= plan.newest.tso and fault.code == NoteCode.MIRROR
     return replace(sound, state=str(TableState.DROPPED if is_gone else TableState.STOPPED), notes=notes)
 
 
-def _without_fault(table: TableRecord, source_tables: Mapping[str, SourceTable]) -> TableRecord:
+def _without_fault(table: TableRecord, plan: Plan) -> TableRecord:
     """The table as if no table of the lake had a fault, whatever an earlier run recorded."""
     rest = tuple(note for note in table.notes if note.code not in LAKE_FAULTS)
     if rest == table.notes or not all(note.is_warning for note in rest):
         return replace(table, notes=rest)
-    dropped = source_tables[table.source_table].dropped_ts is not None
+    dropped = plan.source_tables[table.source_table].dropped_ts is not None
     return replace(table, state=str(TableState.DROPPED if dropped else TableState.LIVE), notes=rest)
 
 

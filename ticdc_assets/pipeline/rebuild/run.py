@@ -36,7 +36,7 @@ from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History, SourceTable
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
@@ -88,20 +88,20 @@ def rebuild_tables(
     if request.from_source:
         check_can_be_read_again(lake)
     require_control_tables(lake)
-    record, history = recorded_history(lake)
-    chosen = chosen_tables(lake, history, record, request.tables, keyless=request.from_source)
+    plan = recorded_plan(lake)
+    chosen = chosen_tables(plan, request.tables, keyless=request.from_source)
     _check_tso(lake, request.at, chosen if request.tables else ())
-    rename_mirrors(lake, Plan.of(lake, record, history))
-    report = RebuildReport(uuid.uuid4().hex, record)
+    rename_mirrors(lake, plan)
+    report = RebuildReport(uuid.uuid4().hex, plan.newest)
     for number, source_table in enumerate(chosen, start=1):
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
         on_progress(f"rebuilding {'.'.join(source_table.name)}{place}")
         _rebuild_one(lake, jvm, source_table, request, report, on_progress)
     report.errors |= _with_tries(lambda _: _histories_anew(lake, jvm, request, report, on_progress), "")
-    record, history = recorded_history(lake)
-    mirrors = _left(record, report.rebuilt)
-    report.record = record_mirrors(lake, report.run_id, history, record, mirrors, asked_for_all=False)
-    bring_up_views(lake, jvm, history, on_progress)
+    plan = recorded_plan(lake)
+    mirrors = _left(plan.newest, report.rebuilt)
+    report.record = record_mirrors(lake, report.run_id, plan, mirrors, asked_for_all=False)
+    bring_up_views(lake, jvm, plan.history, on_progress)
     return report
 
 
@@ -142,9 +142,9 @@ def _histories_anew(
     """Rebuild the histories of the rebuilt tables. A mirror that is rebuilt as of a TSO has the same history."""
     if request.at is not None:
         return {}
-    record, history = recorded_history(lake)
-    rename_histories(lake, Plan.of(lake, record, history))
-    return run_histories(lake, report.run_id, cache(jvm), history, record, report.rebuilt, on_progress, anew=True)
+    plan = recorded_plan(lake)
+    rename_histories(lake, plan)
+    return run_histories(lake, report.run_id, cache(jvm), plan, report.rebuilt, on_progress, anew=True)
 
 
 def _left(record: WatermarkRecord, rebuilt: Collection[str]) -> MirrorReport:
@@ -155,22 +155,20 @@ def _left(record: WatermarkRecord, rebuilt: Collection[str]) -> MirrorReport:
     return MirrorReport(record, list(rebuilt), faults, set_back)
 
 
-def recorded_history(lake: Lake) -> tuple[WatermarkRecord, History]:
-    """The newest record, and the history."""
+def recorded_plan(lake: Lake) -> Plan:
+    """The newest record, and the history. Raises NotYetError before anything was published."""
     record = lake.control.newest()
     if record is None:
         advice = "Run `ticdc-assets run` first."
         raise NotYetError(f"changefeed {lake.changefeed.name}", "a changefeed that was published", "none", advice)
-    return record, lake.history()
+    return Plan.of(lake, record, lake.history())
 
 
-def chosen_tables(
-    lake: Lake, history: History, record: WatermarkRecord, only: Collection[str], *, keyless: bool = False
-) -> list[SourceTable]:
+def chosen_tables(plan: Plan, only: Collection[str], *, keyless: bool = False) -> list[SourceTable]:
     """The recorded tables with these present names; where no name is given, all that can have a mirror, and with
     `keyless` also those that cannot."""
-    recorded = {i: table for i, table in lake.recorded(record).items() if table.changelog is not None}
-    known = [source_table for source_table in history.source_tables if source_table.id in recorded]
+    recorded = {i: table for i, table in plan.recorded.items() if table.changelog is not None}
+    known = [source_table for source_table in plan.history.source_tables if source_table.id in recorded]
     if not only:
         existing = [n for n in known if n.dropped_ts is None]
         return [n for n in existing if keyless or list(reached_versions(n, recorded[n.id].watermark))]
@@ -230,8 +228,7 @@ def _changelog_read_again(
     run_id: str,
 ) -> Progress:
     """Rebuild the changelog, or a day of it, from the source."""
-    record, history = recorded_history(lake)
-    plan = Plan.of(lake, record, history)
+    plan = recorded_plan(lake)
     source_table, taken = plan.source_tables[source_table_id], rename_changelogs(lake, plan)
     name = plan.locations[source_table_id].changelog
     changelog = load_or_none(lake.catalog, name)
@@ -241,14 +238,13 @@ def _changelog_read_again(
     clone = clone_of(jvm(), changelog, clone_name(lake, source_table, f"c{run_id}"), lake.changefeed.name)
     with kept_clone(lake, source_table, clone.identifier):
         clone.empty()
-        changelog_from_source(lake, jvm(), source_table, record, clone, run_id, on_progress, day)
+        changelog_from_source(lake, jvm(), source_table, plan.newest, clone, run_id, on_progress, day)
         return progress_of(changelog.refresh())
 
 
 def _rebuilt(lake: Lake, jvm: Callable[[], JvmCatalog], source_table_id: str, at: int | None, run_id: str) -> Progress:
     """One try, from the newest record: a run may have advanced since the last try."""
-    record, history = recorded_history(lake)
-    plan = Plan.of(lake, record, history)
+    plan = recorded_plan(lake)
     source_table, place = plan.source_tables[source_table_id], plan.locations[source_table_id]
-    work = MirrorRebuild(lake, jvm, source_table, place, plan.recorded[source_table_id], record.recorded_at, at)
+    work = MirrorRebuild(lake, jvm, source_table, place, plan.recorded[source_table_id], plan.newest.recorded_at, at)
     return work.rebuild(run_id)

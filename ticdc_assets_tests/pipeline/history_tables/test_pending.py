@@ -32,7 +32,7 @@ def kept(feed: Feed, watermark: int = 50, followed: str = "", effects: str | Non
 
 
 def plans(feed: Feed) -> list[HistoryPlan]:
-    return [work.plan for work in pending_histories(feed.lake, feed.history, feed.record(), "run")]
+    return [work.plan for work in pending_histories(feed.lake, feed.plan(), "run")]
 
 
 def test_a_history_is_made_once_and_then_lacks_what_is_above_its_watermark(feed: Feed):

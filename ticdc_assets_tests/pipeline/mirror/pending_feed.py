@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from ticdc_assets.changes.layout import SYSTEM_COLUMNS
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import MirrorWork, pending_work
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.iceberg.properties import BORN, SOURCE_TABLE, VERSION
@@ -70,7 +71,10 @@ class Feed:
         return WatermarkRecord(datetime.now(UTC), "run", 50, False, "", (replace(table, **changes),))
 
     def work(self, record: WatermarkRecord | None = None, **given: Any) -> list[MirrorWork]:
-        return pending_work(self.lake, self.history, record or self.record(), **given)
+        return pending_work(self.lake, self.plan(record), **given)
+
+    def plan(self, record: WatermarkRecord | None = None) -> Plan:
+        return Plan.of(self.lake, record or self.record(), self.history)
 
     @property
     def id(self) -> str:

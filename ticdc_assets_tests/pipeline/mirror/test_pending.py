@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.history.written_history import effects_digest
@@ -126,12 +127,12 @@ def test_the_error_of_one_table_is_said_of_it_and_the_others_are_planned(feed: F
     record = replace(record, tables=(*record.tables, replace(record.tables[0], source_table=t.id)))
     load = feed.lake.catalog.load_table
     monkeypatch.setattr(feed.lake.catalog, "load_table", _failing_for("t", load))
-    errors: dict[str, str] = {}
+    plan, errors = Plan.of(feed.lake, record, both), dict[str, str]()
 
-    assert [work.source_table.id for work in pending_work(feed.lake, both, record, errors=errors)] == [u.id]
+    assert [work.source_table.id for work in pending_work(feed.lake, plan, errors=errors)] == [u.id]
     assert list(errors) == [t.id]
     with pytest.raises(OSError, match="no such disk"):
-        pending_work(feed.lake, both, record)
+        pending_work(feed.lake, plan)
 
 
 def _failing_for(name: str, load: Callable[[Any], Table]) -> Callable[[Any], Table]:

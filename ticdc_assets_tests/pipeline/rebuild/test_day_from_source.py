@@ -19,7 +19,7 @@ from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild import changelog as rebuild_changelog
 from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
-from ticdc_assets.pipeline.rebuild.run import recorded_history
+from ticdc_assets.pipeline.rebuild.run import recorded_plan
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.changelog_day import files_of
 from ticdc_assets.tables.iceberg.properties import REPLAYED
@@ -70,8 +70,9 @@ class JvmOfDuckDB:
 
 def read_again(feed: Feed, day: date) -> None:
     lake = Lake(feed.lake.config, feed.lake.config.changefeed("feed"))
-    record, history = recorded_history(lake)
-    [source_table] = [found for found in history.source_tables if found.name == PLAIN]
+    plan = recorded_plan(lake)
+    record = plan.newest
+    [source_table] = [found for found in plan.history.source_tables if found.name == PLAIN]
     run_id = uuid.uuid4().hex
     clone: Any = CloneWithoutJava(lake, changelog(feed), clone_name(lake, source_table, f"c{run_id}"))
     jvm: Any = JvmOfDuckDB(lake)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.pipeline.mirror.pending import pending_work
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, at, ids, shape, states
 
@@ -58,7 +59,9 @@ def test_a_table_that_is_renamed_to_a_name_not_known_to_be_free_takes_it(stream:
 def mirrors_behind(lake: FeedLake) -> set[str]:
     record = lake.lake.control.newest()
     assert record is not None
-    return {".".join(work.source_table.name) for work in pending_work(lake.lake, lake.history, record)}
+    return {
+        ".".join(work.source_table.name) for work in pending_work(lake.lake, Plan.of(lake.lake, record, lake.history))
+    }
 
 
 def test_a_foreign_table_under_its_new_name_holds_a_renamed_table_and_no_other(stream: SmallStream):
