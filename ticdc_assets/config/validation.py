@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from ticdc_assets.config.reading import Section, kind_of, nearest, shown
 from ticdc_assets.errors import ConfigError
@@ -148,7 +147,7 @@ def _without(values: Any, place: Location) -> Any:
     return {**values, place[0]: below}
 
 
-def _refusals(model: type[Keys], found: ErrorDetails) -> Sequence[Refusal]:
+def _refusals(model: type[Keys], found: Mapping[str, Any]) -> Sequence[Refusal]:
     """What is wrong, in the words of this project. A value is quoted only where it should be one of a few words."""
     key, value, kind = str(found["loc"][-1]), found["input"], found["type"]
     if kind == "value_error":
