@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
 
 
 def _add_config(commands: Any) -> None:
-    config = with_config(command(commands, "config", "check changefeeds.yaml; opens nothing that it names"))
+    config = with_config(command(commands, "config", "check changefeeds.yaml; connects to nothing"))
     config.add_argument("--schema", action="store_true", help="print the file's JSON Schema, for editors, in its place")
     config.set_defaults(command=_config)
 

@@ -41,7 +41,7 @@ class UpstreamKeys(Keys):
     """The TiDB of the changefeed. Without `tls` the connection is encrypted only if the server offers it."""
 
     host: Text = Field(description="the name or address of a TiDB server", min_length=1)
-    user: Text = Field(description="the user who reads there", min_length=1)
+    user: Text = Field(description="the user who reads there, with SELECT on the tables", min_length=1)
     port: Annotated[int, PlainValidator(_port), WithJsonSchema(SETTING)] = Field(default=4000, description="its port")
     password: SecretText = Field(default=None, description="the password of the user")
     tls: Annotated[TlsKeys | None, BeforeValidator(_tls)] = Field(

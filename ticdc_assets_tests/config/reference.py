@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from ticdc_assets.config import SCHEMA
@@ -48,6 +48,8 @@ TABLES: Final[Mapping[str, type[Keys]]] = {
 """The models whose keys the page lists, by the heading of the table."""
 CHANGES: Final = "### Keys that change"
 _SHARED: Final = {"text": TEXT, "texts": TEXTS, "setting": SETTING, "variable": VARIABLE}
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+"""The newest draft that all editors know."""
 _NONE: Final = {"type": "null"}
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -67,11 +69,11 @@ class _Generator(GenerateJsonSchema):
 
 def schema() -> str:
     """The text of the JSON Schema file."""
-    made = ConfigFile.model_json_schema(schema_generator=_Generator)
+    made = ConfigFile.model_json_schema(ref_template="#/definitions/{model}", schema_generator=_Generator)
     definitions = {name: _below(_object(found)) for name, found in sorted(made.pop("$defs").items())}
     shared = {name: _below(form) for name, form in _SHARED.items()}
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_below(_object(made))}
-    return json.dumps({**whole, "$defs": {**definitions, **shared}}, indent=1, ensure_ascii=False) + "\n"
+    whole = {"$schema": _DRAFT, **_below(_object(made))}
+    return json.dumps({**whole, "definitions": {**definitions, **shared}}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _object(found: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def _property(found: dict[str, Any]) -> dict[str, Any]:
 def _shared(value: Any) -> Any:
     """The schema with references to the forms that many keys have."""
     name = next((name for name, form in _SHARED.items() if value == form), None)
-    return _below(value) if name is None else {"$ref": f"#/$defs/{name}"}
+    return _below(value) if name is None else {"$ref": f"#/definitions/{name}"}
 
 
 def _below(value: Any) -> Any:
@@ -125,8 +127,8 @@ def marked(values: Any) -> list[str]:
 
 
 @cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+def _validator() -> Draft7Validator:
+    return Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------
