@@ -28,7 +28,7 @@ from ticdc_assets.commands.process import run as run_command
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
-from ticdc_assets.pipeline.mirror.run import MirrorReport
+from ticdc_assets.pipeline.run.mirrors import MirrorReport
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace

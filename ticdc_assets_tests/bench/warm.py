@@ -23,9 +23,9 @@ import yaml
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.maintenance.upkeep import Upkeep
 from ticdc_assets.pipeline.run import run_of
-from ticdc_assets.pipeline.upkeep import Upkeep
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.spark.settings import for_a_long_session
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog

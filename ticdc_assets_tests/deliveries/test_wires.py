@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY

@@ -18,10 +18,10 @@ from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
-from ticdc_assets.pipeline.mirror import run as mirror_run
-from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
 from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.run import mirrors as mirror_run
 from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.pipeline.run.mirrors import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.spark import LocalWorkers, SparkWorkers, Workers
 from ticdc_assets.tables.control.records import TableRecord

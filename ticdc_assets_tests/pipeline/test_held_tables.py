@@ -16,7 +16,7 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.history.pins import _tables_of
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.recorded.lake import RecordedLake, recorded_lake
-from ticdc_assets.pipeline.recorded_views import wanted_views
+from ticdc_assets.pipeline.recorded.views import wanted_views
 from ticdc_assets.tables.control.retention import thin
 from ticdc_assets.tables.control.tables import everybody
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink

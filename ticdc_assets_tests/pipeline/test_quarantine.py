@@ -9,9 +9,9 @@ import pytest
 
 from ticdc_assets.commands.read.listing import recorded_snapshot, table_rows
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.recorded.lake import recorded_lake
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets_tests.deliveries.wires import CanalJson
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink

@@ -23,7 +23,7 @@ from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, prog
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
-from ticdc_assets.pipeline.mirror.run import MirrorReport, run_mirrors
+from ticdc_assets.pipeline.run.mirrors import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
 from ticdc_assets.tables.fields import lake_tables
 

@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
 from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work, tables_beyond
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.pipeline.recorded_views import views_are_behind
+from ticdc_assets.pipeline.recorded.views import views_are_behind
 from ticdc_assets.pipeline.run import run_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
-from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.pipeline.recorded_views import views_are_behind
+from ticdc_assets.pipeline.recorded.views import views_are_behind
 from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution
 from ticdc_assets.pipeline.replay.run import replay as take_in
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:

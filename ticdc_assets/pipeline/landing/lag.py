@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, pending_offsets
 from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicLag
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.sources.kafka.sound_topics import messages_of_sound_topics

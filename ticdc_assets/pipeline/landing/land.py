@@ -25,7 +25,7 @@ from ticdc_assets.pipeline.landing.plan import (
 from ticdc_assets.pipeline.landing.records import row_group_bytes
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
 from ticdc_assets.pipeline.set_back import require_control_tables
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S

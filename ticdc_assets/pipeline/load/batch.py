@@ -10,8 +10,7 @@ from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.load.progress import FINISHED, unfinished_cursor
 from ticdc_assets.pipeline.load.task import DumpTask
-from ticdc_assets.pipeline.storage.packing import pack
-from ticdc_assets.pipeline.tasks import FileState, TaskFile, TaskReport
+from ticdc_assets.pipeline.tasks import FileState, TaskFile, TaskReport, pack
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import fold_name
 

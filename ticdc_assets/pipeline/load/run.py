@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ticdc_assets.pipeline.load.progress import unfinished_ts
-from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import ChangelogRun
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, NotYetError
-from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import last_whole
+from ticdc_assets.pipeline.recorded.row_versions import RecordedHistory
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.tables import named

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 
 from ticdc_assets import spark
-from ticdc_assets.errors import ConfigError, NotYetError
+from ticdc_assets.errors import ConfigError, MachineError, NotYetError
 from ticdc_assets.names import quote_path
-from ticdc_assets.pipeline.engines import required
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.tables.catalog import Identifier
 
@@ -130,3 +130,12 @@ class RecordedTable:
             "none, as maintenance has removed it",
             f"Read a later TSO; `ticdc-assets maintain --pin {self.tso}` keeps the snapshots of a TSO.",
         )
+
+
+def required(module: str) -> Any:
+    """The module. Raises MachineError where its package is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        found = f"no module {module}"
+        raise MachineError("this Python", f"the package {module}", found, f"Run: pip install {module}") from None

@@ -9,9 +9,8 @@ from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.storage.closed_folders import newly_closed
-from ticdc_assets.pipeline.storage.packing import pack
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
-from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, FileState, TaskReport
+from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, FileState, TaskReport, pack
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.schema.history.source_table import SchemaPeriod

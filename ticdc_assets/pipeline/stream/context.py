@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.config import CaptureSource
 from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
-from ticdc_assets.pipeline.stream.options import options_of
 from ticdc_assets.pipeline.stream.scan.avro import true_names
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.sources.message_log import CaptureLog
 
 if TYPE_CHECKING:

@@ -33,11 +33,11 @@ from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
     with_topic_faults,
 )
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-from ticdc_assets.pipeline.stream.options import keep_schemas
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_readable, without_known_bootstraps
+from ticdc_assets.pipeline.stream_options import keep_schemas
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.tables.control.records import WatermarkRecord

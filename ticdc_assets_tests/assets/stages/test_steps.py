@@ -14,8 +14,8 @@ from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages import mirrors as mirrors_module
 from ticdc_assets.errors import MachineError, StaleRunError
-from ticdc_assets.pipeline.mirror import run as mirror_run
-from ticdc_assets.pipeline.mirror.run import MirrorReport
+from ticdc_assets.pipeline.run import mirrors as mirror_run
+from ticdc_assets.pipeline.run.mirrors import MirrorReport
 from ticdc_assets_tests.assets.feeds import (
     QUIET,
     Feed,

@@ -14,8 +14,8 @@ from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror.run import run_mirrors
 from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.spark import LocalWorkers, SparkWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.apart import CONTEXT

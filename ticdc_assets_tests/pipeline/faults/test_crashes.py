@@ -16,7 +16,7 @@ from ticdc_assets.commands.process.pending import held
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.mirror import run as mirror_run
+from ticdc_assets.pipeline.run import mirrors as mirror_run
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import changelog

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.pipeline.landing.message_heads import DDL, ROW, WATERMARK, message_head, message_heads
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import workloads

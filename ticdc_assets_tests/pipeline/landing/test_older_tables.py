@@ -12,7 +12,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_ranges
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages as messages_table

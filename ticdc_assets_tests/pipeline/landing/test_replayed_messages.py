@@ -12,7 +12,7 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.retention import remove_decoded
-from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.fixtures import workloads

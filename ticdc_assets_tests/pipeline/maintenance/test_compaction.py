@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.table import Table
 
 from ticdc_assets import spark
-from ticdc_assets.pipeline import compaction
-from ticdc_assets.pipeline.compaction import compact_small
+from ticdc_assets.pipeline.maintenance import compaction
+from ticdc_assets.pipeline.maintenance.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable

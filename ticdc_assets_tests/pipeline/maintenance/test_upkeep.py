@@ -12,9 +12,9 @@ import pytest
 from pyiceberg.table import Table
 
 from ticdc_assets.errors import LakeError
-from ticdc_assets.pipeline import upkeep as upkeep_module
 from ticdc_assets.pipeline.maintenance import tables_of
-from ticdc_assets.pipeline.upkeep import Upkeep
+from ticdc_assets.pipeline.maintenance import upkeep as upkeep_module
+from ticdc_assets.pipeline.maintenance.upkeep import Upkeep
 from ticdc_assets.tables.maintenance.compaction import FILES_MAX, FileCounts
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java

@@ -9,7 +9,7 @@ import pytest
 from py4j.java_gateway import GatewayClient
 
 from ticdc_assets import spark
-from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.tables.iceberg import row_delta
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.row_delta import LiveDataFile

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.pipeline.mirror.run import MirrorReport
+from ticdc_assets.pipeline.run.mirrors import MirrorReport
 from ticdc_assets_tests.pipeline.faults.raced import at
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.pipeline.two_tables import shown

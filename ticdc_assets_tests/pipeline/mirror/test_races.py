@@ -18,10 +18,10 @@ from ticdc_assets import spark
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.faults import redacted_error
-from ticdc_assets.pipeline.mirror import run as mirror_run
 from ticdc_assets.pipeline.mirror import segments
 from ticdc_assets.pipeline.mirror.rounds import catch_up
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
+from ticdc_assets.pipeline.run import mirrors as mirror_run
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.mirror import writer as mirror
 from ticdc_assets.tables.mirror.branch import MirrorBranch

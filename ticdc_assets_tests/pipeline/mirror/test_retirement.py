@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Name, Sink
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 

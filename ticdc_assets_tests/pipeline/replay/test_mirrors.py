@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.mirror.run import MirrorReport
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
+from ticdc_assets.pipeline.run.mirrors import MirrorReport
 from ticdc_assets_tests.pipeline.rebuild.rebuilt import rebuild
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Sink, column
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.pipeline.mirror import replayed as replay_mirror
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob
-from ticdc_assets.pipeline.replay import mirror as replay_mirror
 from ticdc_assets.tables.progress import Progress
 
 REPLACEMENT = ("ticdc_feed", "rebuilt_1_2")

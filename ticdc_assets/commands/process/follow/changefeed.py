@@ -20,10 +20,10 @@ from ticdc_assets.assets.known_tables import remember, tables_with_assets
 from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
-from ticdc_assets.pipeline.mirror.run import run_mirrors
+from ticdc_assets.pipeline.maintenance.upkeep import Upkeep
 from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.pipeline.sources import is_landed
-from ticdc_assets.pipeline.upkeep import Upkeep
 from ticdc_assets.spark import Workers
 from ticdc_assets.spark.requirements import require_java
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.options import options_of
+from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent

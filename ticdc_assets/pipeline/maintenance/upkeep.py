@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.compaction import compact_small
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
+from ticdc_assets.pipeline.maintenance.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.control.retention import thin
 from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, has_many_files

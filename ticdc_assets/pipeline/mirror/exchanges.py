@@ -18,7 +18,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import quote, quote_path
 from ticdc_assets.names.folding import fold
-from ticdc_assets.pipeline.changelog.exchange_worker import ANSWER, MovedRows, write_moved
+from ticdc_assets.pipeline.mirror.exchange_worker import ANSWER, MovedRows, write_moved
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.segments import segments
 from ticdc_assets.schema.evolution.evolve import ExchangedRows

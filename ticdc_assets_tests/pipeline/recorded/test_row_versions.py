@@ -13,8 +13,8 @@ import pytest
 
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.history import passes
-from ticdc_assets.pipeline.history.row_versions import RecordedHistory
 from ticdc_assets.pipeline.history.tables import version_after
+from ticdc_assets.pipeline.recorded.row_versions import RecordedHistory
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.tso import to_datetime
 from ticdc_assets_tests.assets.feeds import Feed, ts

@@ -16,11 +16,11 @@ from ticdc_assets.errors import CREATE_AGAIN
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
-from ticdc_assets.pipeline.changelog.exchanges import Exchanges
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history_tables.pending import history_table_of, pending_histories, refusal
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.mirror.exchanges import Exchanges
 from ticdc_assets.pipeline.mirror.pending import (
     MirrorWork,
     blocked_tables,
@@ -29,14 +29,14 @@ from ticdc_assets.pipeline.mirror.pending import (
     pending_work,
     tables_beyond,
 )
+from ticdc_assets.pipeline.mirror.replayed import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.quarantine import with_quarantine
-from ticdc_assets.pipeline.recorded_views import bring_up_views
+from ticdc_assets.pipeline.recorded.views import bring_up_views
 from ticdc_assets.pipeline.renamed_tables import rename_histories, rename_mirrors
-from ticdc_assets.pipeline.replay.mirror import merged_again, rebuild_mirror, replacement_name
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import SourceTable

@@ -18,12 +18,12 @@ from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_FROM_TIME, VALID_TO, VALIDITY_COLUMNS
 from ticdc_assets.changes.row_versions import filled, row_versions
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.engines import required
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.knowledge import Knowledge, LakeKnowledge
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, version_after
+from ticdc_assets.pipeline.recorded.table import required
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.tables.mirror.effects import fill_value
 from ticdc_assets.tables.progress import field_ids_by_uid

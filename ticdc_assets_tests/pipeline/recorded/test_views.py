@@ -11,12 +11,12 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import Failpoint
-from ticdc_assets.pipeline import recorded_views
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import Policy, maintain
 from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.recorded import views
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
-from ticdc_assets.pipeline.recorded_views import views_are_behind
+from ticdc_assets.pipeline.recorded.views import views_are_behind
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.views import RECORDED_TIME, RECORDED_TSO
 from ticdc_assets.tso import to_datetime
@@ -122,7 +122,7 @@ def test_a_run_without_changes_replaces_no_view_and_needs_no_jvm(tmp_path: Path)
 
 
 def recorded_views_run(feed: Feed, jvm: Any) -> Any:
-    from ticdc_assets.pipeline.mirror.run import run_mirrors
+    from ticdc_assets.pipeline.run.mirrors import run_mirrors
 
     report = run_mirrors(Lake(feed.lake.config, feed.lake.lake.changefeed), "again", jvm)
     assert report is not None
@@ -298,7 +298,7 @@ def test_a_name_of_another_writers_table_is_refused_and_left_alone(tmp_path: Pat
 def test_metadata_files_of_earlier_texts_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sink, feed = made(tmp_path)
     feed.lake.run()
-    monkeypatch.setattr(recorded_views, "REPLACED_KEPT", timedelta(0))
+    monkeypatch.setattr(views, "REPLACED_KEPT", timedelta(0))
     for number in range(3):
         sink.file(A, 2 + number, [sink.line(A, "U", 1100 + number, 1, f"text {number}")])
         sink.bucket.checkpoint(2000 + number)

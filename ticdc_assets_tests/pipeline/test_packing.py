@@ -2,8 +2,7 @@
 
 import pytest
 
-from ticdc_assets.pipeline.storage.packing import TASK_BYTES_MIN, TASKS_PER_CORE, pack
-from ticdc_assets.pipeline.tasks import TaskFile
+from ticdc_assets.pipeline.tasks import TASK_BYTES_MIN, TASKS_PER_CORE, TaskFile, pack
 
 MIB = 1 << 20
 
