@@ -1,4 +1,4 @@
-"""Decodes Go string literals in whole columns: the bulk form of `open_protocol.go_strings.unquote`.
+"""Decodes Go string literals in whole columns: the bulk form of `open_protocol.decoder.unquote`.
 
 The loop over bytes is compiled (see `formats.jit`).
 """

@@ -13,11 +13,18 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from ticdc_assets.protocols.columnar.message_bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, heads_of, take
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE, ops_of
 from ticdc_assets.protocols.columnar.scanned_rows import (
+    COMMIT_MS,
     COMMIT_TS,
+    HAS_OLD,
+    NEW,
+    OLD,
     OP,
+    SCHEMA,
+    TABLE,
     TableName,
     alike,
     by_table,
@@ -28,12 +35,93 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES
 from ticdc_assets.protocols.formats.frames.bulk import Frames, split
+from ticdc_assets.protocols.formats.frames.scanner import objects
+from ticdc_assets.protocols.formats.json.template import (
+    WITH_TYPES,
+    JsonTemplate,
+    Steps,
+    constant,
+    either,
+    image,
+    integer,
+    literal,
+    maybe,
+    members,
+    number,
+    text,
+)
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
-from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
-from ticdc_assets.protocols.open_protocol.columns import column
+from ticdc_assets.protocols.formats.simd import VECTOR
+from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined, read_only
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
-from ticdc_assets.protocols.open_protocol.grammar import HAS_PARTITION, HEAD, KEY, KEY_TS, PARTITION, ROW
-from ticdc_assets.protocols.open_protocol.texts import Texts, texts_of
+from ticdc_assets.protocols.open_protocol.protocol import column
+
+KEY_TS, HAS_PARTITION, PARTITION = range(3)
+"""The number slots of a key; its string slots are those of a row."""
+
+KEY: Final = JsonTemplate(
+    (
+        *literal(b'{"ts":'),
+        *number(KEY_TS),
+        *literal(b',"scm":'),
+        *text(SCHEMA),
+        *literal(b',"tbl":'),
+        *text(TABLE),
+        *maybe(b',"rid":', integer()),
+        *constant(HAS_PARTITION, 0),
+        *constant(PARTITION, 0),
+        *maybe(b',"ptn":', (*integer(PARTITION), *constant(HAS_PARTITION, 1))),
+        *literal(b',"t":1'),
+        *maybe(b',"ohk":false', ()),
+        *maybe(b',"ccl":""', ()),
+        *literal(b"}"),
+    )
+)
+"""The key of a row that was sent whole."""
+
+
+def _row(new: Steps, old: Steps) -> JsonTemplate:
+    before = maybe(b',"p":', (*old, *constant(OP, ord("U")), *constant(HAS_OLD, 1)))
+    kinds = [
+        (b'{"u":', (*constant(OP, ord("I")), *new, *before)),
+        (b'{"d":', (*constant(OP, ord("D")), *new)),
+    ]
+    nothing = (*constant(HAS_OLD, 0), *constant(COMMIT_TS, -1), *constant(COMMIT_MS, -1))
+    return JsonTemplate((*nothing, *either(kinds), *literal(b"}")))
+
+
+ROW: Final = _row(image(NEW, WITH_TYPES), image(OLD, WITH_TYPES))
+"""The value of a row with its columns."""
+HEAD: Final = _row(members(WITH_TYPES), members(WITH_TYPES))
+"""The value of a row without its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Text n is `data[starts[n]:ends[n]]`, the body of frame `frame[n]`."""
+
+    data: Bytes
+    starts: Ints
+    ends: Ints
+    frame: Ints
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+def texts_of(frames: Frames, compression: Compression) -> Texts:
+    """The texts of frames, as `columnar.message_bodies.bodies` selects them."""
+    if compression is not Compression.NONE:
+        found, frame = bodies(frames.bodies, compression)
+        data, bounds = joined(found)
+        return Texts(read_only(data), bounds[:-1], bounds[1:], frame)
+    sizes = frames.ends - frames.begins
+    fit = np.empty(len(sizes), np.bool_)
+    objects(frames.data, frames.begins, frames.ends, np.zeros(2 * VECTOR, np.uint8), fit)
+    fit &= (sizes <= BODY_BYTES_MAX) & (np.cumsum(sizes) <= BATCH_BYTES_MAX)
+    frame = np.flatnonzero(fit)
+    return Texts(frames.data, frames.begins[frame], frames.ends[frame], frame)
+
 
 _VERSION: Final = (1).to_bytes(8, "big")
 _NONE: Final = -1

@@ -7,6 +7,7 @@ decoder must give the same results.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, Waterma
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES, decompress, frames, json_object
 from ticdc_assets.protocols.formats.json.negative_zero import NegativeZero, json_row
-from ticdc_assets.protocols.open_protocol.go_strings import unquote
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import is_binary
@@ -331,3 +331,48 @@ def infer_table(schema: str, table: str, hints: Mapping[str, ColumnHint]) -> Tab
 
 def _bad(where: str, expected: str, found: str) -> DecodeError:
     return DecodeError(where, expected, found, _SUSPECT)
+
+
+_SIMPLE: Final = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b"\\": b"\\",
+    b'"': b'"',
+    b"'": b"'",
+}
+_ESCAPE: Final = re.compile(
+    rb"\\(?:([abfnrtv\\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|)"
+)
+
+
+def unquote(text: str, where: str) -> bytes:
+    """The bytes of a BINARY or VARBINARY, which are the text that Go's `strconv.Quote` writes between its quotes.
+    Characters outside escapes become their UTF-8 bytes."""
+    try:
+        raw = text.encode()
+        return _ESCAPE.sub(_escape, raw) if b"\\" in raw else raw
+    except ValueError as error:
+        raise DecodeError(
+            where,
+            "the body of a Go string literal",
+            "an escape or a character that Go does not write",
+            "The column's schema and the row disagree about binary: check the schema, or quarantine the message.",
+        ) from error
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    simple, byte, short, long, octal = found.groups()
+    if simple:
+        return _SIMPLE[simple]
+    if byte:
+        return bytes.fromhex(byte.decode())
+    if octal:
+        return bytes((int(octal, 8),))
+    if not (point := short or long):
+        raise ValueError("unknown escape")
+    return chr(int(point, 16)).encode()

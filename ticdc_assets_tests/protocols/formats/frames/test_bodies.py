@@ -15,7 +15,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frames import bodies as frame
 from ticdc_assets.protocols.formats.frames.bodies import decompress, frames, json_object
-from ticdc_assets.protocols.open_protocol.go_strings import unquote
+from ticdc_assets.protocols.open_protocol.decoder import unquote
 from ticdc_assets_tests.protocols.formats.frames.written import framed, go_quote, snappy_size
 
 
