@@ -58,7 +58,7 @@ sys.exit(main(["tables"]))
 
 def test_sigterm_ends_nothing_where_it_is_ignored(tmp_path: Path):
     script = "trap '' TERM; exec \"$0\" -c 'import os, signal; from ticdc_assets.cli import main; "
-    script += "from ticdc_assets.command_line.interruption import termination_as_interruption as t\n"
+    script += "from ticdc_assets.cli import termination_as_interruption as t\n"
     script += 'with t(): os.kill(os.getpid(), signal.SIGTERM)\nprint("goes on")\''
 
     done = subprocess.run(["bash", "-c", script, sys.executable], capture_output=True, text=True, check=False)

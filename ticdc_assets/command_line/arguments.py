@@ -1,14 +1,72 @@
-"""The values that options take. Each function raises ArgumentTypeError for text that is not such a value."""
+"""The parser of a command, the values that options take, and the changefeeds that they choose.
+
+The functions of values raise ArgumentTypeError for text that is not such a value.
+"""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.command_line.parser import not_empty
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.printable import printable
 from ticdc_assets.tso import parse_tso
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses unknown options with the usage of the command that lacks them, and suggests the nearest one.
+
+    A value may not be empty, as that of an unset variable in a script is; one of the type `str` may.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("type", None, not_empty)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse like argparse. Unknown arguments end the process."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(options, self._option_string_actions)}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += _meant([str(value)], map(str, action.choices or ()))
+            raise
+
+
+def command(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
+    """Add a command. `does` is its line in the list of commands, and the first sentence of its own help."""
+    sentence = f"{does[:1].upper()}{does[1:]}."
+    added: argparse.ArgumentParser = commands.add_parser(name, help=does, description=sentence)
+    return added
+
+
+def not_empty(text: str) -> str:
+    """A text of at least one character."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a text, found an empty one")
+    return text
+
+
+def _meant(given: Iterable[str], known: Iterable[str]) -> str:
+    known = list(known)
+    near = [name for text in given for name in difflib.get_close_matches(text, known, n=1)]
+    return f". Did you mean {' '.join(near)}?" if near else ""
+
 
 INTERVAL_S_MIN: Final = 0.1
 INTERVAL_S_MAX: Final = 86_400
@@ -84,3 +142,32 @@ def _between(kind: type[float] | type[int], text: str, least: float, most: float
     if not least <= found <= most:
         raise argparse.ArgumentTypeError(f"a number from {least} to {most}")
     return found
+
+
+USUAL_NAME: Final = "changefeeds.yaml"
+
+
+def chosen_of(arguments: argparse.Namespace) -> tuple[Config, tuple[Changefeed, ...]]:
+    """The config, and the changefeed that is named or all of them. Prints the warnings of each."""
+    from ticdc_assets.config import CONFIG_VARIABLE, load
+
+    config = load(arguments.config, os.environ)
+    if arguments.config is None and not os.environ.get(CONFIG_VARIABLE):
+        here = f" There is one here: --config {USUAL_NAME}." if Path(USUAL_NAME).is_file() else ""
+        advice = f"Give --config FILE, or set {CONFIG_VARIABLE}."
+        print(f"No config is given: this is the packaged sample. {advice}{here}", file=sys.stderr)
+    named = arguments.changefeed
+    chosen = (config.changefeed(named),) if named is not None else config.changefeeds
+    for changefeed in chosen:
+        for sentence in changefeed.warnings:
+            print(printable(f"warning: {changefeed.name}: {sentence}"), file=sys.stderr)
+    return config, chosen
+
+
+def only(config: Config, chosen: Sequence[Changefeed]) -> Changefeed:
+    """The one changefeed. Raises ConfigError if there are several."""
+    if len(chosen) == 1:
+        return chosen[0]
+    listed = ", ".join(changefeed.name for changefeed in chosen)
+    advice = "Name one with --changefeed: this command works on one of them."
+    raise ConfigError(str(config.path), "one changefeed", listed, advice)

@@ -9,9 +9,7 @@ import argparse
 import os
 from typing import Any
 
-from ticdc_assets.command_line.arguments import with_config
-from ticdc_assets.command_line.parser import command
-from ticdc_assets.command_line.selection import chosen_of
+from ticdc_assets.command_line.arguments import chosen_of, command, with_config
 from ticdc_assets.printable import printable
 
 

@@ -10,9 +10,17 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ticdc_assets.command_line.arguments import address, interval, path, positive_number, tso, with_config
-from ticdc_assets.command_line.parser import command
-from ticdc_assets.command_line.selection import chosen_of, only
+from ticdc_assets.command_line.arguments import (
+    address,
+    chosen_of,
+    command,
+    interval,
+    only,
+    path,
+    positive_number,
+    tso,
+    with_config,
+)
 from ticdc_assets.errors import ConfigError
 
 INTERVAL_S: Final = 5.0

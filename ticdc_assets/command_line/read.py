@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ticdc_assets.command_line.arguments import positive_number, tso, with_config
-from ticdc_assets.command_line.parser import command
-from ticdc_assets.command_line.selection import chosen_of, only
+from ticdc_assets.command_line.arguments import chosen_of, command, only, positive_number, tso, with_config
 from ticdc_assets.commands.read.quick_start import start_quickly
 
 

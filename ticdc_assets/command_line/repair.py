@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ticdc_assets.command_line.arguments import day, days, hours, path, tso, with_config
-from ticdc_assets.command_line.parser import command
-from ticdc_assets.command_line.selection import chosen_of, only
+from ticdc_assets.command_line.arguments import chosen_of, command, day, days, hours, only, path, tso, with_config
 
 
 def add_to(commands: Any) -> None:

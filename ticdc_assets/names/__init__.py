@@ -10,8 +10,7 @@ is kept too: SQL, REST and file catalogs distinguish names by case, but Hive and
 from __future__ import annotations
 
 from ticdc_assets.names.columns import OWN_PREFIX, column_name, source_column_name
-from ticdc_assets.names.dagster_names import OP_NAME_CHARS_MAX, asset_key_part, op_name
-from ticdc_assets.names.encoding import ENCODED_BYTES_MAX, decode, encode
+from ticdc_assets.names.encoding import ENCODED_BYTES_MAX, OP_NAME_CHARS_MAX, asset_key_part, decode, encode, op_name
 from ticdc_assets.names.identifiers import (
     FIELDS,
     IdentifierTemplates,
@@ -20,9 +19,10 @@ from ticdc_assets.names.identifiers import (
     check_view,
     control_namespace,
     mirror_identifier,
+    quote,
+    quote_path,
     view_identifier,
 )
-from ticdc_assets.names.sql import quote, quote_path
 
 __all__ = [
     "ENCODED_BYTES_MAX",

@@ -149,3 +149,13 @@ def _check_template(name: str, template: str, parts_min: int, example: str = "")
             raise ConfigError(name, f"only the fields {', '.join(fields)}", "another field", "Remove it.")
         if not set(literal) <= PLAIN:
             raise ConfigError(name, "letters, digits, _ and - between fields", "other characters", "Remove them.")
+
+
+def quote(name: str) -> str:
+    """Quote an identifier for Spark SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def quote_path(parts: tuple[str, ...]) -> str:
+    """Quote a path of identifiers for Spark SQL, such as catalog, namespace and table."""
+    return ".".join(quote(part) for part in parts)

@@ -8,6 +8,7 @@ removes them by its own rules of age.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,20 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
-from ticdc_assets.pipeline.maintenance.compaction import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.control.retention import thin
-from ticdc_assets.tables.maintenance.compaction import FileCounts, counts_of, has_many_files
+from ticdc_assets.tables.maintenance.compaction import (
+    FILES_MAX,
+    FileCounts,
+    compact,
+    counts_of,
+    file_schema,
+    has_many_files,
+    merge_groups,
+    replace_files,
+    small_files,
+)
+from ticdc_assets.tables.maintenance.rewrite_worker import RewriteTask, rewrite
 from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
 
@@ -28,7 +39,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.spark import Workers
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+
 
 ROUND_EVERY_S: Final = 30.0
 STEPS_S: Final = 2.0
@@ -131,3 +144,32 @@ class _Faults:
         """Raise the first error, if any."""
         if self._first is not None:
             raise self._first
+
+
+def compact_small(
+    jvm: JvmCatalog, workers: Workers, table: Table, otherwise: Callable[[JvmCatalog, Table], int] = compact
+) -> int:
+    """Rewrite the table's small files. Returns how many files were rewritten. Rows, progress and row ids stay as they
+    are.
+
+    `otherwise` is called if the table has too many files of another kind. Where another writer commits
+    first, nothing is rewritten.
+    """
+    if table.current_snapshot() is None:
+        return 0
+    java = jvm.load(table.name())
+    files = small_files(java, table)
+    groups = merge_groups(files) if files is not None else []
+    gone = sum(len(group) - 1 + sum(file.java_vector is not None for file in group) for group in groups)
+    if not groups or counts_of(table).all - gone > FILES_MAX // 2:
+        return otherwise(jvm, table)
+    schema, folder = file_schema(table), f"{table.location().rstrip('/')}/data"
+    properties = {name: str(value) for name, value in table.io.properties.items()}
+    tasks = [
+        RewriteTask(tuple(f.old for f in group), schema, f"{folder}/{uuid.uuid4().hex}.parquet", properties)
+        for group in groups
+    ]
+    written = workers.map(rewrite, tasks)
+    if replace_files(java, table, groups, written):
+        return sum(len(group) for group in groups)
+    return 0  # the new files may be in the table; maintenance removes those that are not

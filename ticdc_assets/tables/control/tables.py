@@ -23,7 +23,7 @@ from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.notes import Note, from_text
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
-from ticdc_assets.tables.control.columns import (
+from ticdc_assets.tables.control.records import (
     CLOSED_FOLDERS,
     CLOSED_IDENTITY,
     QUARANTINE,
@@ -32,8 +32,6 @@ from ticdc_assets.tables.control.columns import (
     TABLE_FIELDS,
     VIEWS,
     WATERMARKS,
-)
-from ticdc_assets.tables.control.records import (
     ClosedFolder,
     QuarantinedRecord,
     TableRecord,

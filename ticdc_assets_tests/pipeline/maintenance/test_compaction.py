@@ -10,14 +10,13 @@ import pytest
 from pyiceberg.table import Table
 
 from ticdc_assets import spark
-from ticdc_assets.pipeline.maintenance import compaction
-from ticdc_assets.pipeline.maintenance.compaction import compact_small
+from ticdc_assets.pipeline.maintenance import upkeep
+from ticdc_assets.pipeline.maintenance.upkeep import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
-from ticdc_assets.tables.maintenance.compaction import compact, counts_of
-from ticdc_assets.tables.maintenance.rewriting import replace_files
+from ticdc_assets.tables.maintenance.compaction import compact, counts_of, replace_files
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column
 
@@ -98,7 +97,7 @@ def test_a_mirror_keeps_its_rows_their_ids_and_its_progress(fed: tuple[Sink, Fee
 
     jvm = JvmCatalog(spark.session(feed.lake.config), feed.lake.catalog_name)
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "replace_files", _after(lambda: jvm.load(T).append_nothing({})))
+        patch.setattr(upkeep, "replace_files", _after(lambda: jvm.load(T).append_nothing({})))
         files, mirror = compacted(feed, T)
     assert (files, counts_of(mirror).data) == (0, 2), "another writer was first"
     files, mirror = compacted(feed, T)

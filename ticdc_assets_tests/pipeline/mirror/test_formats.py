@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets import spark
-from ticdc_assets.pipeline.maintenance.compaction import compact_small
+from ticdc_assets.pipeline.maintenance.upkeep import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Name, Sink, column
