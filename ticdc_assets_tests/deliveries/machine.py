@@ -4,14 +4,15 @@ the capture lags, and runs come in between. After every run the lake must be rig
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -276,9 +277,15 @@ def _names(event: DatabaseEvent) -> list[Name]:
 
 def write_config(folder: Path, **changefeed: Any) -> Config:
     catalog = {"name": "lake", "type": "sql", "uri": "sqlite://", "warehouse": f"{folder}/warehouse"}
-    path = folder / "changefeeds.yaml"
     feeds = {"feed": {"time_zone": "UTC", "config": {}, **changefeed}}
-    path.write_text(yaml.safe_dump({"catalog": catalog, "spark": {"master": "local[2]"}, "changefeeds": feeds}))
+    written = {"catalog": catalog, "spark": {"master": "local[2]"}, "changefeeds": feeds}
+    return _loaded(folder / "changefeeds.yaml", json.dumps(written))
+
+
+@lru_cache(8)
+def _loaded(path: Path, text: str) -> Config:
+    """The config, read once while it stays the same: YAML takes as long as a run."""
+    path.write_text(text)
     return load(path, {})
 
 
