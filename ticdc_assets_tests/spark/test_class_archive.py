@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,8 @@ from ticdc_assets_tests.spark.processes import is_alive, waited_for
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real archive, of the classes of a JVM that shows its version."""
-    folder = tmp_path_factory.mktemp("archive")
+    """A real archive, of the classes of a JVM that shows its version, in a folder of a name with all sorts of marks."""
+    folder = tmp_path_factory.mktemp("report #1? %41")
     classes, archive = folder / "classes.list", folder / "cache" / "a.jsa"
     java = Path(shutil.which("java") or "java")
     subprocess.run([java, f"-XX:DumpLoadedClassList={classes}", "-version"], check=True, capture_output=True)
@@ -30,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def started(archive: Path, *more: str, class_path: str | None = None) -> subprocess.CompletedProcess[str]:
     """A JVM that starts with this archive."""
-    options = [option.strip('"') for option in options_from(archive).split(" ")]
+    options = shlex.split(options_from(archive))
     path = class_path or str(archive.parent.parent / "none.jar")
     command = ["java", *options, *more, "-cp", path, "-version"]
     return subprocess.run(command, check=False, capture_output=True, text=True)

@@ -134,6 +134,26 @@ def test_a_table_whose_definition_is_not_understood_is_held_and_the_others_are_l
     assert not [change for change in lake.changes() if (change[0], change[1]) == tuple(name.split("."))]
 
 
+def test_a_dump_of_which_no_table_is_understood_holds_them_all(tmp_path: Path):
+    of = workload("storage-csv")
+    ts = middle(of)
+    dump = write_dump(tmp_path / "dump", at(of, ts), ts)
+    lake = FeedLake(of, tmp_path / "lake")
+    for broken in dump.glob("*-schema.sql"):
+        broken.write_text(broken.read_text().replace("CREATE TABLE", "CREATE TABLE NO SUCH"))
+
+    report = loaded(lake, source_of(lake, dump, ts))
+    again = loaded(lake, source_of(lake, dump, ts))
+    lake.publish()
+
+    assert report.rows == again.rows == {}
+    assert len(report.errors) == len(at(of, ts))
+    held = [record for record in lake.records().values() if f"{record.schema}.{record.table}" in report.errors]
+    assert {record.state for record in held} == {"stopped"}
+    assert all("the rows of the dump are not loaded" in record.note for record in held)
+    assert not [change for change in lake.changes() if f"{change.schema}.{change.table}" in report.errors]
+
+
 @contextmanager
 def ends_at(failpoint: Failpoint) -> Iterator[None]:
     def end(moment: Failpoint) -> None:

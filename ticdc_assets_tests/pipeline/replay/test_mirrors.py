@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from ticdc_assets.pipeline.replay.run import ReplayRequest, replay
 from ticdc_assets.pipeline.run.mirrors import MirrorReport
+from ticdc_assets.tables import changelog
+from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.pipeline.rebuild.rebuilt import rebuild
 from ticdc_assets_tests.pipeline.small_feeds import ID, NAME, Feed, Sink, column
 
@@ -114,3 +117,29 @@ def test_mirrors_get_the_records_of_a_first_run_that_could_read_none(tmp_path: P
     assert rows(feed, "one") == rows(feed, "two") == [(1, "eins"), (2, "eins")]
     assert rebuild(feed.lake, "s.one").errors == {}
     assert rows(feed, "one") == [(1, "eins"), (2, "eins")]
+
+
+def test_a_rebuild_reads_what_an_earlier_release_replayed_at_the_watermark_0(tmp_path: Path, monkeypatch: Any):
+    """The mirror had passed it by then, so that a run alone does not bring it."""
+    sink = Sink(tmp_path / "bucket")
+    sink.table(("s", "t"))
+    sink.file(("s", "t"), 1, [sink.insert(("s", "t"), 110, 1, "eins"), sink.insert(("s", "t"), 120, 2, "zwei")])
+    csv = {"delimiter": "|", "include-commit-ts": True}
+    config = {"sink": {"date-separator": "none", "csv": csv}}
+    run(sink.feed(tmp_path / "lake", config=config, on_bad_message="quarantine_all"))
+    feed = sink.feed(tmp_path / "lake")
+    publish = changelog.publish
+
+    def published(table: Any, name: str, files: Any, parent: Any, progress: Progress, *more: Any) -> Any:
+        return publish(table, name, files, parent, replace(progress, watermark=0), *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changelog, "publish", published)
+        replay(feed.lake.lake, ReplayRequest())
+
+    assert rebuild(feed.lake, "s.t").errors == {}
+    assert rows(feed, "t") == [(1, "eins"), (2, "zwei")]
+    sink.file(("s", "t"), 2, [sink.insert(("s", "t"), 1110, 3, "drei")])
+    sink.bucket.checkpoint(2000)
+    run(feed)
+    assert rows(feed, "t") == [(1, "eins"), (2, "zwei"), (3, "drei")]
