@@ -62,7 +62,8 @@ class TsoRange:
 
     All rows were removed at each TSO of `emptied`, which are ascending and in `(after, until]`. Without rows at `until`
     (the table was dropped) `is_over` is true. If `is_upsert` is true, a change with the operation I may also be an
-    update.
+    update. If `is_back` is true, there were no rows at the earlier TSO (the table was dropped and came back since), and
+    `after` is before all changes.
     """
 
     after: int
@@ -70,6 +71,7 @@ class TsoRange:
     emptied: tuple[int, ...] = ()
     is_over: bool = False
     is_upsert: bool = False
+    is_back: bool = False
 
     @property
     def first_until(self) -> int:
@@ -186,6 +188,7 @@ class Changes:
         base_lives = pc.fill_null(pc.not_equal(base_op, "D"), False)
         is_new = pc.is_in(first_op, value_set=pa.array(["I", "R"]))
         exists_before = pc.or_(pc.and_not(first_op.is_valid(), is_new), base_lives)
+        exists_before = pc.and_(exists_before, not self.range.is_back)
         exists = pc.fill_null(pc.not_equal(last_op, "D"), False)
         from_old = pc.and_(pc.equal(first_op, "U"), rows.column(SENT).combine_chunks().take(first))
         from_old = pc.fill_null(from_old, False)

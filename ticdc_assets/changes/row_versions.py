@@ -14,7 +14,9 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
 
 
-def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] = ()) -> pa.Table:
+def row_versions(
+    changes: pa.Table, key: Sequence[str], emptied: Sequence[int] = (), absences: Sequence[tuple[int, int | None]] = ()
+) -> pa.Table:
     """The rows that the changes made, ordered by key and VALID_FROM, with VALID_FROM and VALID_TO as TSOs.
 
     A reader at the TSO t sees the rows with VALID_FROM <= t < VALID_TO; VALID_TO is NULL where no change and none
@@ -23,6 +25,7 @@ def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] =
     Args:
         changes: all changes of the keys in it, in any order, with the system columns of a changelog.
         emptied: the TSOs, ascending, at which a statement removed all rows.
+        absences: the TSOs, ascending, at which the table was dropped and came back with its rows; None if it did not.
     """
     order = [*((name, "ascending") for name in key), (layout.COMMIT_TS, "ascending"), (layout.SEQ, "ascending")]
     rows = changes.sort_by(order).combine_chunks()
@@ -38,7 +41,25 @@ def row_versions(changes: pa.Table, key: Sequence[str], emptied: Sequence[int] =
     exists = (rows.column(layout.OP).to_numpy(zero_copy_only=False) != "D") & (~has_end | (valid_to > commit_ts))
     rows = rows.append_column(VALID_FROM, pa.array(commit_ts))
     rows = rows.append_column(VALID_TO, pa.array(valid_to, mask=~has_end))
-    return rows.filter(pa.array(exists))
+    rows = rows.filter(pa.array(exists))
+    for dropped_ts, back_ts in absences:
+        rows = _interrupted(rows, dropped_ts, back_ts)
+    return rows.sort_by([*((name, "ascending") for name in key), (VALID_FROM, "ascending")]) if absences else rows
+
+
+def _interrupted(rows: pa.Table, dropped_ts: int, back_ts: int | None) -> pa.Table:
+    """The rows, where those that are valid at `dropped_ts` end there and begin again at `back_ts`."""
+    is_open = pc.or_(pc.is_null(rows[VALID_TO]), pc.fill_null(pc.greater(rows[VALID_TO], dropped_ts), False))
+    is_valid = pc.and_(pc.less_equal(rows[VALID_FROM], dropped_ts), is_open)
+    valid = rows.filter(is_valid)
+    ended = _with(valid, VALID_TO, dropped_ts)
+    parts = [rows.filter(pc.invert(is_valid)), ended.filter(pc.less(ended[VALID_FROM], dropped_ts))]
+    return pa.concat_tables(parts if back_ts is None else [*parts, _with(valid, VALID_FROM, back_ts)])
+
+
+def _with(rows: pa.Table, name: str, ts: int) -> pa.Table:
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), pa.array(np.full(len(rows), ts)))
 
 
 def _equals_next(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:

@@ -95,12 +95,14 @@ class SmallStream:
         query = f"DROP TABLE `{gone.schema}`.`{gone.name}`"
         self._state(Statement(at(tick), "drop table", query, gone, None), topic)
 
-    def ddl(self, tick: int, query: str, table: SchemaState, after: SchemaState | None = None) -> None:
+    def ddl(
+        self, tick: int, query: str, table: SchemaState, after: SchemaState | None = None, topic: str = TOPIC
+    ) -> None:
         """Any other statement on a table, which is as before where `after` does not say how it was left.
 
         In Canal-JSON a table without a name stands for its whole database.
         """
-        self._state(Statement(at(tick), "alter table", query, table, after or table), TOPIC)
+        self._state(Statement(at(tick), "alter table", query, table, after or table), topic)
 
     def _state(self, statement: Statement, topic: str) -> None:
         self.send(topic, 0, self.wire.statement(statement))

@@ -96,7 +96,7 @@ def table_differences(
     found = [
         TableDifference(
             source_table,
-            source_table.name_at(until) or source_table.name,
+            source_table.name_until(until),
             tuple(map(column_name, version_after(source_table, until).table.key)),
             tuple(statements_between(source_table, events, after, until)),
             known.table(source_table, until),
@@ -132,12 +132,14 @@ def _compared(
     on_rows: OnRows | None,
 ) -> TableDifference:
     source_table = table.source_table
-    dropped_ts = source_table.dropped_ts
-    needed = until if dropped_ts is None else min(until, dropped_ts)
+    absence = source_table.absence_at(until)
+    needed = until if absence is None else absence.dropped_ts
     if record.watermark < needed:
         note = f": {record.note}" if record.note else ""
         return replace(table, reason=f"its changelog is complete up to {record.watermark} only{note}")
-    refusal = table.knowledge.refusal(after) or undetermined(source_table, after, until)
+    is_back = source_table.absence_at(after) is not None
+    begin = 0 if is_back else after  # all its rows are added then, and they are from before the drop
+    refusal = table.knowledge.refusal(after) or undetermined(source_table, begin, until)
     if refusal:
         return replace(table, reason=refusal)
     changelog = load_or_none(lake.catalog, tuple(record.changelog)) if record.changelog else None
@@ -148,11 +150,10 @@ def _compared(
     except SetBackError as error:
         return replace(table, reason=str(error))
     is_upsert = str(lake.changefeed.sink.protocol) == "open-protocol" and not lake.changefeed.sink.open.output_old_value
-    emptied = tuple(v.from_ts for v in versions_between(source_table, after, until) if empties(v))
-    is_over = dropped_ts is not None and dropped_ts <= until
-    if is_over and dropped_ts is not None:
-        emptied = (*emptied, dropped_ts)
-    compared = TsoRange(after, until, emptied, is_over, is_upsert)
+    emptied = tuple(v.from_ts for v in versions_between(source_table, begin, until) if empties(v))
+    if absence is not None:
+        emptied = (*emptied, absence.dropped_ts)
+    compared = TsoRange(begin, until, emptied, absence is not None, is_upsert, is_back)
     total = dict.fromkeys((ADDED, CHANGED, REMOVED), 0)
     reading = ChangelogRange(changelog, source_table, compared, lake.changefeed.time_zone)
     for part in reading.parts():

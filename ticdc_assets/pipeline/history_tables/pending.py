@@ -130,18 +130,20 @@ def _plan(
     high = max(watermark, planned.progress.watermark)
     followed = mark.run_id if mark is not None else ""
     wanted = HistoryState(Progress(high, -1, run_id), effects_digest(source_table, high), followed)
-    again = ALL_KEYS if anew else _made_again(source_table, changelog, planned)
+    again = ALL_KEYS if anew else _made_again(source_table, changelog, planned, high)
     plan = HistoryPlan(source_table, changelog, planned, wanted, again)
     return plan if table is None or again is not None or _has_more(plan) else None
 
 
-def _made_again(source_table: SourceTable, changelog: Table, planned: HistoryState) -> int | None:
+def _made_again(source_table: SourceTable, changelog: Table, planned: HistoryState, high: int) -> int | None:
     """The TSO from which keys with changes are made again; None where the history only lacks newer changes."""
     mark, have = unfollowed(changelog, None), planned.progress.watermark
     if planned == NOTHING:
         return None
     if planned.effects != effects_digest(source_table, have):
         return ALL_KEYS  # a statement came late
+    if any(absence.includes(have) and not absence.includes(high) for absence in source_table.absences):
+        return ALL_KEYS  # rows that ended at the drop go on
     if mark is None or mark.run_id == planned.followed:
         return None
     return min(mark.first, have + 1) if mark.replaces == planned.followed else ALL_KEYS
@@ -150,7 +152,8 @@ def _made_again(source_table: SourceTable, changelog: Table, planned: HistorySta
 def _has_more(plan: HistoryPlan) -> bool:
     """Whether there are changes or statements above the history's watermark."""
     source_table, low, high = plan.source_table, plan.planned.progress.watermark, plan.high
-    dropped_ts = source_table.dropped_ts
-    if versions_between(source_table, low, high) or (dropped_ts is not None and low < dropped_ts <= high):
+    if versions_between(source_table, low, high):
+        return True
+    if any(low < absence.dropped_ts <= high for absence in source_table.absences):
         return True
     return bool(changelog_files(plan.changelog, source_table.versions[-1], low, high, by_arrival=False))

@@ -151,9 +151,13 @@ class RecordedHistory:
     def _part(self, names: Sequence[str], bucket: int, buckets: int) -> pa.Table:
         read = {uid: name for uid, name in self.column_of.items() if name in names or name in self._key}
         emptied = [v.from_ts for v in versions_between(self.source_table, -1, self.tso) if empties(v)]
-        rows = row_versions(self._changes(read, bucket, buckets), self._key, emptied)
+        rows = row_versions(self._changes(read, bucket, buckets), self._key, emptied, self._absences())
         rows = self._filled(rows, read)
         return pa.table({name: _own(rows, name) if name in _OWN else rows.column(name) for name in names})
+
+    def _absences(self) -> list[tuple[int, int | None]]:
+        begun = (absence for absence in self.source_table.absences if absence.dropped_ts <= self.tso)
+        return [(a.dropped_ts, a.back_ts if a.back_ts is not None and a.back_ts <= self.tso else None) for a in begun]
 
     def _changes(self, read: dict[int, str], bucket: int, buckets: int) -> pa.Table:
         places = field_ids_by_uid(self._table.properties)

@@ -50,6 +50,19 @@ class NamePeriod:
 
 
 @dataclass(frozen=True, slots=True)
+class Absence:
+    """A source table does not exist from its drop at `dropped_ts` to `back_ts`, when RECOVER or FLASHBACK TABLE brought
+    it back; None where nothing did."""
+
+    dropped_ts: int
+    back_ts: int | None = None
+
+    def includes(self, ts: int) -> bool:
+        """Whether the table does not exist right after `ts`."""
+        return self.dropped_ts <= ts and (self.back_ts is None or ts < self.back_ts)
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Where and why a source table stops: rows above `ts` cannot be decoded until the user acts.
 
@@ -63,7 +76,11 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows."""
+    """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows.
+
+    RECOVER and FLASHBACK TABLE continue a dropped table, so it may have several `absences`. `dropped_ts` is set where
+    the last one is not over.
+    """
 
     id: str
     name_periods: tuple[NamePeriod, ...]
@@ -84,6 +101,25 @@ class SourceTable:
             if name_period.after_ts <= ts and (name_period.until_ts is None or ts < name_period.until_ts):
                 return (name_period.schema, name_period.table)
         return None
+
+    def name_until(self, ts: int) -> SourceName:
+        """Its name right after `ts`; the last one before that where it is dropped then."""
+        period = next((period for period in reversed(self.name_periods) if period.after_ts <= ts), self.name_periods[0])
+        return (period.schema, period.table)
+
+    @property
+    def absences(self) -> tuple[Absence, ...]:
+        """When it does not exist, from its creation on."""
+        found = []
+        for number, period in enumerate(self.name_periods, start=1):
+            back_ts = self.name_periods[number].after_ts if number < len(self.name_periods) else None
+            if period.until_ts is not None and period.until_ts != back_ts:
+                found.append(Absence(period.until_ts, back_ts))
+        return tuple(found)
+
+    def absence_at(self, ts: int) -> Absence | None:
+        """The absence in which it is right after `ts`."""
+        return next((absence for absence in self.absences if absence.includes(ts)), None)
 
     def was_ever(self, called: Callable[[str, str], bool]) -> bool:
         """Whether any of its names satisfies `called`."""

@@ -16,6 +16,7 @@ from ticdc_assets.changes.layout import (
     OP,
     SEQ,
     VALID_FROM,
+    VALID_FROM_TIME,
     VALID_TO,
     VALID_TO_TIME,
     VALIDITY_COLUMNS,
@@ -95,6 +96,14 @@ def change(
     sets = ", ".join(f"t.{quote(name)} = {value}" for name, value in assignments.items())
     on = f"{_same(key)} AND {valid_at(ts, 't.')}"
     return f"MERGE INTO {target} t USING ({only}) s ON {on} WHEN MATCHED THEN UPDATE SET {sets}"
+
+
+def insert_again(target: str, ts: int, again_ts: int, columns: Sequence[str]) -> str:
+    """The INSERT of the versions that are valid at a TSO once more, from a later TSO on."""
+    kept = {name: quote(name) for name in (*(name for name, _ in VALIDITY_COLUMNS), *columns)}
+    kept |= {VALID_FROM: literal_ts(again_ts), VALID_FROM_TIME: _time(literal_ts(again_ts))}
+    values = ", ".join(kept.values())
+    return f"INSERT INTO {target} ({_listed(list(kept))}) SELECT {values} FROM {target} WHERE {valid_at(ts)}"  # noqa: S608
 
 
 def delete_never_valid(target: str, ts: int) -> str:

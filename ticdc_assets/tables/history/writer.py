@@ -18,7 +18,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote
 from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn, TruncateRows
-from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.schema.history.source_table import Absence, SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.history import sql
@@ -176,19 +176,36 @@ class HistoryWriter:
 
     def _effects(self, plan: HistoryPlan, only: str | None, key: Sequence[str]) -> Iterator[str]:
         """What statements did to the rows that were valid at their TSO. Each can be repeated."""
-        target, names = self._branch.target, {column.uid: column.name for column in _columns_of(plan.changelog)}
-        for version in plan.source_table.versions:
-            ts, ends = version.from_ts, any(isinstance(effect, TruncateRows) for effect in version.effects)
-            assignments = sql.ends(sql.literal_ts(ts)) if ends else self._assignments(version, names)
-            if assignments and (only is not None or plan.low < ts) and ts <= plan.high:
-                # The rows of all other keys have gone through the statements up to `low`.
-                yield sql.change(target, assignments, ts, only if ts <= plan.low else None, key)
-                if ends:
-                    yield sql.delete_never_valid(target, ts)
-        dropped_ts = plan.source_table.dropped_ts
-        if dropped_ts is not None and (only is not None or plan.low < dropped_ts) and dropped_ts <= plan.high:
-            yield sql.change(target, sql.ends(sql.literal_ts(dropped_ts)), dropped_ts)
-            yield sql.delete_never_valid(target, dropped_ts)
+        names = {column.uid: column.name for column in _columns_of(plan.changelog)}
+        absences = {absence.dropped_ts: absence for absence in plan.source_table.absences}
+        versions = {version.from_ts: version for version in plan.source_table.versions}
+        for ts in sorted(ts for ts in absences | versions if (only is not None or plan.low < ts) and ts <= plan.high):
+            # The rows of all other keys have gone through the statements up to `low`.
+            again = only if ts <= plan.low else None
+            if ts in versions:
+                yield from self._version_effects(versions[ts], names, again, key)
+            if ts in absences:
+                yield from self._absence(plan, absences[ts])
+
+    def _version_effects(
+        self, version: Version, names: dict[int, str], only: str | None, key: Sequence[str]
+    ) -> Iterator[str]:
+        target, ts = self._branch.target, version.from_ts
+        ends = any(isinstance(effect, TruncateRows) for effect in version.effects)
+        assignments = sql.ends(sql.literal_ts(ts)) if ends else self._assignments(version, names)
+        if assignments:
+            yield sql.change(target, assignments, ts, only, key)
+        if ends:
+            yield sql.delete_never_valid(target, ts)
+
+    def _absence(self, plan: HistoryPlan, absence: Absence) -> Iterator[str]:
+        """The rows end at the drop. Where the table came back, versions of them begin there."""
+        target, ts = self._branch.target, absence.dropped_ts
+        if absence.back_ts is not None and absence.back_ts <= plan.high:
+            columns = [column.name for column in _columns_of(plan.changelog)]
+            yield sql.insert_again(target, ts, absence.back_ts, columns)
+        yield sql.change(target, sql.ends(sql.literal_ts(ts)), ts)
+        yield sql.delete_never_valid(target, ts)
 
     def _assignments(self, version: Version, names: dict[int, str]) -> dict[str, str]:
         """What a statement set in the rows that existed, as SQL by column. A value whose conversion is not known stops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,9 @@ def kept(feed: Feed, table: str, *names: str) -> Versions:
     return ordered(rows.select(["id", "name", *names, VALID_FROM, VALID_TO]))
 
 
-def made(folder: Path) -> tuple[Sink, Feed]:
+def made(folder: Path, tables: Sequence[str] = NAMES) -> tuple[Sink, Feed]:
     sink = Sink(folder / "bucket", checkpoint=1000)
-    for table in NAMES:
+    for table in tables:
         name = ("s", table)
         sink.table(name)
         sink.file(name, 1, [
@@ -135,6 +136,36 @@ def test_a_rebuild_makes_a_history_again_and_a_drop_ends_its_rows(tmp_path: Path
     run(feed)
     ended = table.refresh().scan().to_arrow().select(["id", VALID_FROM, VALID_TO])
     assert ordered(ended) == [(1, 110, 150), (1, 150, 1100), (3, 130, 160)]
+
+
+def test_rows_have_no_version_while_their_table_is_dropped(tmp_path: Path):
+    """`plain` is dropped in one run and comes back in the next one, `was` is dropped and comes back twice in one run.
+    Then a late row comes."""
+    sink, feed = made(tmp_path, ("plain", "was"))
+    plain, was, now = ("s", "plain"), ("s", "was"), ("s", "is")
+    sink.alter(plain, 900, "DROP TABLE `plain`")
+    run(feed)
+    sink.alter(plain, 1100, "RECOVER TABLE `plain`")
+    sink.alter(was, 1100, "DROP TABLE `was`")
+    sink.alter(was, 1200, "RECOVER TABLE `was`")
+    sink.file(was, 1, [sink.line(was, "U", 1250, 1, "third")], version=1200)
+    sink.alter(was, 1300, "ALTER TABLE `was` ADD COLUMN `n` INT NOT NULL DEFAULT 5", LATER)
+    sink.alter(was, 1400, "DROP TABLE `was`")
+    sink.alter(now, 1500, "FLASHBACK TABLE `was` TO `is`", LATER)
+    sink.file(now, 1, [sink.line(now, "D", 1600, 1, "third", 5)], version=1500)
+    sink.bucket.checkpoint(2000)
+    run(feed)
+    first = [(1, "first", 110, 150), (3, "stays", 130, 160)]
+    assert kept(feed, "plain") == sorted([*first, (1, "second", 150, 900), (1, "second", 1100, None)], key=str)
+    old = [(i, name, None, *valid) for i, name, *valid in [*first, (1, "second", 150, 1100), (1, "second", 1200, 1250)]]
+    third = [(1, "third", 5, 1250, 1400), (1, "third", 5, 1500, 1600)]
+    assert kept(feed, "is", "n") == sorted([*old, *third], key=str)
+
+    sink.file(was, 2, [sink.line(was, "I", 170, 7, "late")])
+    run(feed)
+
+    late = [(7, "late", None, 170, 1100), (7, "late", 5, 1200, 1400), (7, "late", 5, 1500, None)]
+    assert kept(feed, "is", "n") == sorted([*old, *third, *late], key=str)
 
 
 @pytest.mark.matrix

@@ -69,6 +69,26 @@ def test_the_mirror_of_a_dropped_table_goes_where_the_changefeed_says_so(tmp_pat
 
 
 @pytest.mark.spark
+def test_the_mirror_of_a_table_that_comes_back_is_made_again(tmp_path: Path):
+    made = sink(tmp_path)
+    made.feed(tmp_path / "lake", on_drop="drop").lake.run()
+    drop(made)
+    feed = made.feed(tmp_path / "lake", on_drop="drop")
+    feed.lake.run()
+    assert mirror(feed, T) is None
+    made.alter(T, 2100, "RECOVER TABLE `t`")
+    made.file(T, 1, [made.line(T, "D", 2110, 1, "one"), made.line(T, "I", 2120, 9, "new")], version=2100)
+    made.bucket.checkpoint(3000)
+
+    report = feed.lake.run()
+
+    assert report is not None
+    assert report.errors == {}
+    assert report.record.complete
+    assert (ids(feed, T), ids(feed, U), feed.state(T)) == ([2, 9], [1, 2, 3], "live")
+
+
+@pytest.mark.spark
 def test_a_new_table_of_the_name_of_one_that_was_dropped_has_a_mirror_of_its_own(tmp_path: Path):
     made = sink(tmp_path)
     made.feed(tmp_path / "lake", on_drop="drop").lake.run()

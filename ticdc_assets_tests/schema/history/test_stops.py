@@ -98,14 +98,13 @@ def test_a_table_of_an_unreadable_statement_is_stopped_under_its_next_name_too()
     assert [source_table.stop and source_table.stop.ts for source_table in history.source_tables] == [10]
 
 
-@pytest.mark.parametrize("query", ["RECOVER TABLE `t`", "FLASHBACK TABLE `t`", "RECOVER TABLE BY JOB 1"])
 @pytest.mark.parametrize("given", [None, table("t", "id", key=("id",))], ids=["text alone", "columns given"])
 @pytest.mark.parametrize("described", [Known(), Known({("shop", "t"): table("t", "id", key=("id",))})])
-def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(query: str, given: TableSchema | None, described: Known):
+def test_a_table_whose_rows_are_brought_back_unseen_is_stopped(given: TableSchema | None, described: Known):
     history = fold([
         event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)", after=given),
         event(20, "t", "DROP TABLE `shop`.`t`", after=given),
-        event(30, "t", query, after=given),
+        event(30, "t", "RECOVER TABLE BY JOB 1", after=given),
     ], described)  # fmt: skip
 
     assert [(x.dropped_ts, x.stop and x.stop.ts) for x in history.source_tables] == [(20, None), (None, 30)]

@@ -77,6 +77,8 @@ class WorkloadStream:
         if kind != "RENAME":
             on = _INDEXED.match(sql)
             name, *others = (on[1] if on else sql).split("`")[1::2]
+            if sql.startswith("FLASHBACK") and others:
+                [name] = others  # TiCDC names the table as it comes back
             if "` LIKE `" in sql:
                 self.models[database, name] = (database, others[0])
             self._ddl(ts, kind, (database, name), sql)

@@ -31,6 +31,7 @@ def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
         for statement in ddl.parse(event.query, event.schema, restored=False):
             if isinstance(statement, ddl.CreateDatabase):
                 state.collations[fold(event.schema)] = statement.collation
+    state.recoverable.clear()  # the dump does not have the rows of tables that were dropped before it
     for builder in state.all:
         builder.is_contained = builder.is_contained or (builder.dropped_ts is not None and builder.dropped_ts <= ts)
 

@@ -34,14 +34,16 @@ class Known:
 class FoldState:
     """The source tables so far.
 
-    `live` holds the tables that exist by their current names, `all` also the dropped ones. `pending` holds statements
-    and stops for names that no table has yet.
+    `live` holds the tables that exist by their current names, `all` also the dropped ones. `recoverable` holds, by the
+    name that it had, the dropped table that RECOVER TABLE brings back. `pending` holds statements and stops for names
+    that no table has yet.
     """
 
     def __init__(self, known: Known) -> None:
         self.known = known
         self.all: list[SourceTableBuilder] = []
         self.live: dict[SourceName, SourceTableBuilder] = {}
+        self.recoverable: dict[SourceName, SourceTableBuilder] = {}
         self.pending = PendingStatements()
         self.written = WrittenStatements()
         self.collations: dict[str, Collation] = {}
@@ -128,13 +130,23 @@ class FoldState:
         self._uses[fold_name(*name)] += 1
         self.live[fold_name(*name)] = builder
 
-    def drop(self, name: SourceName, ts: int) -> None:
+    def drop(self, name: SourceName, ts: int) -> SourceTableBuilder | None:
         """Drop the table of this name, if there is one, and what is pending for the name."""
         self.pending.forget(name)
         builder = self.live.pop(fold_name(*name), None)
         if builder is not None:
             builder.dropped_ts = ts
             builder.name_periods[-1] = replace(builder.name_periods[-1], until_ts=ts)
+            self.recoverable.pop(fold_name(*name), None)
+        return builder
+
+    def recover(self, builder: SourceTableBuilder, name: SourceName, ts: int) -> None:
+        """Bring a dropped table back under a name, with the columns and rows that it had."""
+        builder.dropped_ts = None
+        stop = self.pending.take_stop(name)
+        if builder.stop is None and stop is not None:
+            builder.stop = replace(stop, ts=ts)
+        self._name_anew(builder, name, ts)
 
     def rename(self, builder: SourceTableBuilder, new: SourceName, ts: int) -> None:
         """Give a table a new name instead of its current one."""
@@ -146,10 +158,13 @@ class FoldState:
             self._uses[fold_name(old.schema, old.table)] -= 1
         else:
             builder.name_periods[-1] = replace(old, until_ts=ts)
-        table = replace(builder.shape.table, schema=new[0], name=new[1])
+        self._name_anew(builder, new, ts)
+
+    def _name_anew(self, builder: SourceTableBuilder, name: SourceName, ts: int) -> None:
+        table = replace(builder.shape.table, schema=name[0], name=name[1])
         builder.shape = replace(builder.shape, table=table)
         builder.versions[-1] = replace(builder.versions[-1], table=table)
-        self.give_name(builder, new, ts)
+        self.give_name(builder, name, ts)
 
     def rename_before(self, builder: SourceTableBuilder, old: SourceName, new: SourceName, ts: int) -> None:
         """Give a table that is known by its new name its old name for rows up to `ts`."""

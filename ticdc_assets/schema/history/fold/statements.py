@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
@@ -19,6 +20,11 @@ from ticdc_assets.schema.history.session_names import candidates, exchanged_name
 from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
 from ticdc_assets.schema.model import TableSchema
 
+_NOT_SHOWN: Final = (
+    "it restores rows that the stream does not show: only the table that a DROP TABLE dropped last under the name "
+    "continues with its rows"
+)
+
 
 def fold_statement(state: FoldState, event: DdlEvent, statement: ddl.Statement) -> None:
     """Fold one statement of an event. Its renames are folded before."""
@@ -26,19 +32,21 @@ def fold_statement(state: FoldState, event: DdlEvent, statement: ddl.Statement) 
         case ddl.CreateTable():
             _create(state, event, statement)
         case ddl.DropTables(names=names):
-            for name in ((schema or event.schema, table) for schema, table in names):
-                if same_name(name, (event.schema, event.table)) and not state.was_used(name):
-                    state.add_before(event, name)
-                state.drop(name, event.commit_ts)
+            for schema, table in names:
+                _drop(state, event, (schema or event.schema, table))
         case ddl.CreateDatabase(name=schema) | ddl.AlterDatabase(name=schema):
             state.collations[fold(schema)] = statement.collation
         case ddl.DropDatabase(name=schema):
             state.pending.forget_database(schema)
+            for name in [n for n in state.recoverable if n[0] == fold(schema)]:
+                del state.recoverable[name]
             for name in {n for n in state.live if n[0] == fold(schema)} | state.pending.inside(schema):
                 state.drop(name, event.commit_ts)
         case ddl.AlterTable(actions=actions) if any(isinstance(a, ddl.ExchangePartition) for a in actions):
             _exchange(state, event, statement)
         case ddl.TruncateTable() | ddl.AlterTable():
+            if isinstance(statement, ddl.TruncateTable):
+                state.recoverable.pop(fold_name(event.schema, event.table), None)
             fold_alter(state, event, statement)
         case ddl.RecoverTable():
             _recover(state, event, statement)
@@ -154,16 +162,35 @@ def _shape_of_create(
     return shape_of(state.completed(name, event.after)[0])
 
 
+def _drop(state: FoldState, event: DdlEvent, name: SourceName) -> None:
+    if same_name(name, (event.schema, event.table)) and not state.was_used(name):
+        state.add_before(event, name)
+    dropped, before = state.drop(name, event.commit_ts), state.recoverable.get(fold_name(*name))
+    if dropped is not None:
+        state.recoverable[fold_name(*name)] = dropped
+    elif before is not None and before.dropped_ts != event.commit_ts:
+        del state.recoverable[fold_name(*name)]  # a table that is not known was dropped since
+
+
 def _recover(state: FoldState, event: DdlEvent, statement: ddl.RecoverTable) -> None:
-    """RECOVER and FLASHBACK stop the table before its next row. It has its last known columns."""
+    """RECOVER and FLASHBACK bring back the table that DROP TABLE dropped last under the name: it continues, with the
+    rows that it had. Else the table stops before its next row: it was truncated, dropped with its database or before
+    the stream, or the statement names a job."""
     name = (event.schema, event.table)
     source = (statement.schema or event.schema, statement.name or event.table)
-    dropped = next((builder for builder in reversed(state.all) if same_name(builder.name, source)), None)
-    if dropped is not None and event.after is None and fold_name(*name) not in state.live:
-        table = replace(dropped.shape.table, schema=name[0], name=name[1])
+    named = (event.schema, statement.new_name or source[1])
+    is_free = fold_name(*name) not in state.live
+    if statement.name is not None and is_free and same_name(name, named):
+        dropped = state.recoverable.pop(fold_name(*source), None)
+        if dropped is not None:
+            state.recover(dropped, name, event.commit_ts)
+            state.check(dropped, event)
+            return
+    last = next((builder for builder in reversed(state.all) if same_name(builder.name, source)), None)
+    if last is not None and event.after is None and is_free:
+        table = replace(last.shape.table, schema=name[0], name=name[1])
         state.add(name, shape_of(table), event.commit_ts, event.commit_ts)
-    reason = "RECOVER and FLASHBACK restore rows that the stream does not send"
-    state.stop_subject(event, reason, rows_are_missing=True)
+    state.stop_subject(event, _NOT_SHOWN, rows_are_missing=True)
 
 
 def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> None:
