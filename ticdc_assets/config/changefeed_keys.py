@@ -16,7 +16,7 @@ from ticdc_assets.config.partition_spec import PartitionSpecs
 from ticdc_assets.config.reading import kind_of, shown
 from ticdc_assets.config.source import RegistryKeys, SourceKeys
 from ticdc_assets.config.upstream import UpstreamKeys
-from ticdc_assets.config.validation import Context, Keys, refusal_of, refused
+from ticdc_assets.config.validation import Context, Keys, refused, refused_by
 from ticdc_assets.config.values import TEXTS, FilePath, Text, Texts, text_of, texts_of
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates
@@ -87,7 +87,7 @@ def _skip_offsets(value: Any) -> tuple[OffsetRule, ...]:
     try:
         return tuple(rule for text in texts_of(value) for rule in read_offset_rules(text))
     except ConfigError as error:
-        raise refusal_of(error) from None
+        raise refused_by(error) from None
 
 
 class TargetKeys(Keys):

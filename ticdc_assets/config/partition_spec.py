@@ -9,7 +9,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from ticdc_assets.config.model import PartitionField
 from ticdc_assets.config.reading import nearest, shown
-from ticdc_assets.config.validation import each, refusal_of
+from ticdc_assets.config.validation import each, refused_by
 from ticdc_assets.config.values import TEXTS, texts_of
 from ticdc_assets.errors import ConfigError
 
@@ -32,7 +32,7 @@ def _fields(value: Any) -> tuple[PartitionField, ...]:
     try:
         return () if texts == ("none",) else tuple(read_partition_field(text) for text in texts)
     except ConfigError as error:
-        raise refusal_of(error) from None
+        raise refused_by(error) from None
 
 
 PartitionSpecs = Annotated[

@@ -71,7 +71,7 @@ def each(values: Mapping[str, Any], read: Callable[[str, Any], T]) -> dict[str, 
     return found
 
 
-def refusal_of(error: ConfigError) -> RefusedError:
+def refused_by(error: ConfigError) -> RefusedError:
     """The error of a part that does not know the file."""
     return RefusedError(Refusal(error.expected, error.found, error.advice, within=error.where))
 
@@ -109,21 +109,21 @@ def validated(model: type[K], section: Section, context: Context) -> K | None:
     section lacks a key that it needs.
     """
     values: Any = section.values
-    refused: set[Location] = set()
+    faulty: set[Location] = set()
     while values is not None:
         try:
             return model.model_validate(values, context=context)
         except ValidationError as error:
             for found in error.errors(include_url=False):
                 if found["type"] == "missing":
-                    if found["loc"] not in refused:  # else it is written, but with a fault
+                    if found["loc"] not in faulty:  # else it is written, but with a fault
                         _report(section, found["loc"], _missing(model, found["loc"]))
                     values = _without(values, found["loc"][:-1])
                     continue
                 for refusal in _refusals(model, found):
                     place = (*found["loc"], *refusal.below)
                     _report(section, place, refusal)
-                    refused.add(place)
+                    faulty.add(place)
                     values = _without(values, place)
     return None
 
