@@ -1,9 +1,9 @@
 """A strict reader of Avro's binary encoding: compiles a writer schema to a function from bytes to a value.
 
-Other readers accept a union index of -1, ignore trailing bytes, and let a small malicious schema exhaust the stack or
-the memory. This reader validates a schema when it compiles it: no recursion, bounded depth and width, no array items of
-zero bytes. The cost of reading is then bounded by the number of bytes, and any bytes that are not exactly one value of
-the schema are a DecodeError.
+Other readers accept a union index of -1 and integers of too many bits, ignore trailing bytes, round decimals, and let a
+small malicious schema exhaust the stack or the memory: fastavro ends the process. This reader validates a schema when
+it compiles it: no recursion, bounded depth and width, no array items of zero bytes. The cost of reading is then bounded
+by the number of bytes, and any bytes that are not exactly one value of the schema are a DecodeError.
 
 Values: record and map -> dict, array -> list, enum -> str, bytes and fixed -> bytes, bytes with logical type decimal
 -> its text with the scale kept, all other types as in Python. Defaults and aliases play no part: bytes are read with
