@@ -47,7 +47,7 @@ from ticdc_assets.config.source_model import (
     Upstream,
     UpstreamTls,
 )
-from ticdc_assets.config.ticdc.keys import read_sink
+from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.names import IdentifierTemplates
 
 __all__ = [

@@ -26,7 +26,7 @@ from ticdc_assets.config.secrets import redacted
 from ticdc_assets.config.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Storage
 from ticdc_assets.config.source import claim_check_of, registry_of, source_of
 from ticdc_assets.config.source_model import SchemaRegistry, Source, Upstream
-from ticdc_assets.config.ticdc.keys import read_sink
+from ticdc_assets.config.ticdc_keys import read_sink
 from ticdc_assets.config.upstream import upstream_of
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import IdentifierTemplates, check_target, check_view

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from ticdc_assets.config.reading import similar
-from ticdc_assets.config.ticdc.options import OPTIONS, PARAMETERS, SECTIONS, option_at
+from ticdc_assets.config.ticdc_options import OPTIONS, PARAMETERS, SECTIONS, option_at
 from ticdc_assets.plurals import counted
 
 _CUTOFF: Final = 0.84

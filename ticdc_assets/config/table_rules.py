@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ticdc_assets.config.sink import Dispatch
-from ticdc_assets.config.ticdc.values import at, text
+from ticdc_assets.config.ticdc_values import at, text
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
 

@@ -15,7 +15,7 @@ import pytest
 from ticdc_assets.config import read_sink
 from ticdc_assets.config.kafka import kafka_of_sink_uri
 from ticdc_assets.config.sink import STORAGE_OPTIONS
-from ticdc_assets.config.ticdc.options import OPTIONS, PARAMETERS, SECTIONS, Decision, option_at
+from ticdc_assets.config.ticdc_options import OPTIONS, PARAMETERS, SECTIONS, Decision, option_at
 from ticdc_assets.errors import ConfigError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "ticdc-options.md"

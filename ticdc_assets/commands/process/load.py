@@ -16,8 +16,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.load.request import DumpRequest
-from ticdc_assets.pipeline.load.run import LoadReport, load
 from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.run.load import LoadReport, load
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.history.source_table import SourceName, fold_name

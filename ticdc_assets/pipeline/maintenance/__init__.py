@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import SourceError, StaleRunError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.landing.retention import remove_decoded
+from ticdc_assets.pipeline.maintenance.landed_messages import remove_decoded
 from ticdc_assets.pipeline.set_back import recorded_snapshots, require_control_tables
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.plurals import counted

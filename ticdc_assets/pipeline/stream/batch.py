@@ -10,11 +10,11 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed
+from ticdc_assets.pipeline.stream.advance import advanced, begun, still_read
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
-from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
-from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, still_read
+from ticdc_assets.pipeline.stream.make_task import tasks_of
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.record import misplaced_rows, unknown_tables, unread_tables, with_waiting

@@ -18,13 +18,9 @@ from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet
 from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.pipeline.stream.advance import gone
 from ticdc_assets.pipeline.stream.batch import StreamBatch
-from ticdc_assets.pipeline.stream.context import StreamContext
-from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log, require_statements
-from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.official_canal import StatementPositions
-from ticdc_assets.pipeline.stream.offsets.advance import gone
-from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
+from ticdc_assets.pipeline.stream.blocked_topics import (
     CaptureHolds,
     awaited,
     behind,
@@ -32,6 +28,10 @@ from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
     foreign_topics,
     with_topic_faults,
 )
+from ticdc_assets.pipeline.stream.context import StreamContext
+from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log, require_statements
+from ticdc_assets.pipeline.stream.decode.task import VersionClock
+from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses

@@ -13,7 +13,7 @@ from ticdc_assets import spark
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.load.run import load
+from ticdc_assets.pipeline.run.load import load
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog

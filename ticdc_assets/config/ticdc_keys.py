@@ -34,8 +34,8 @@ from ticdc_assets.config.sink import (
 )
 from ticdc_assets.config.spelling import misspelt, misspelt_query
 from ticdc_assets.config.table_rules import read_dispatch, read_selectors
-from ticdc_assets.config.ticdc.rules import limits, refuse_lossy_options
-from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, positive_number, text, tidy, word
+from ticdc_assets.config.ticdc_rules import limits, refuse_lossy_options
+from ticdc_assets.config.ticdc_values import Inputs, at, boolean, integer, positive_number, text, tidy, word
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.protocols.formats.compression import Compression

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ticdc_assets.pipeline.stream.offsets.advance import advanced, begun, gone, still_read
+from ticdc_assets.pipeline.stream.advance import advanced, begun, gone, still_read
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range

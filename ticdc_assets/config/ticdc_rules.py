@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ticdc_assets.config.sink import DateSeparator, Protocol, SinkOptions
 from ticdc_assets.config.table_rules import DISPATCHERS, SELECTORS
-from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, whole_number
+from ticdc_assets.config.ticdc_values import Inputs, at, boolean, integer, whole_number
 from ticdc_assets.errors import ConfigError
 
 _RAW_CHANGE: Final = "output-raw-change-event"

@@ -9,13 +9,7 @@ import pytest
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
-from ticdc_assets.pipeline.stream.offsets.blocked_topics import (
-    CaptureHolds,
-    awaited,
-    behind,
-    faulty,
-    with_topic_faults,
-)
+from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds, awaited, behind, faulty, with_topic_faults
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, ScannedWatermarks, StreamScan
 from ticdc_assets.schema.history.fold.events import fold

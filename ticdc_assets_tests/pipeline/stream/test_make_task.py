@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.stream.decode.make_task import tasks_of
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.make_task import tasks_of
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ranges import Window
 from ticdc_assets.pipeline.stream.pending import StreamPending

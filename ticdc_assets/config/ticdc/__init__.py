@@ -1,1 +1,0 @@
-"""TiCDC's own options, from the sink URI and the configuration file of a changefeed."""
