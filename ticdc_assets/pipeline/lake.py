@@ -156,7 +156,7 @@ class Lake:
 
     @cached_property
     def _newest_locations(self) -> list[tuple[History, dict[str, TableLocations]]]:
-        """The last result: a run requests the locations of one history many times."""
+        """The last result: most scans find the history of the scan before."""
         return []
 
     @staticmethod

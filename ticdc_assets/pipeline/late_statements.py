@@ -18,7 +18,7 @@ from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.changed_settings import settings_holds
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.renamed_tables import changelog_of
-from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.locations import set_aside
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.plan import Plan
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +162,16 @@ def without_dropped(held: Mapping[str, Hold], commit_ranges: Mapping[str, Commit
     return {i: replace(hold, state=TableState.DROPPED) if i in dropped else hold for i, hold in held.items()}
 
 
-def is_unrecorded(record: WatermarkRecord | None, history: History, commit_ranges: Mapping[str, CommitRange]) -> bool:
+def is_unrecorded(plan: Plan) -> bool:
     """Whether the newest record does not yet state the effect of late statements and of changed settings."""
-    known = history.by_id()
-    for table in record.tables if record is not None else ():
-        commit_range = commit_ranges.get(table.source_table)
+    for table in plan.recorded.values():
+        commit_range = plan.commit_ranges.get(table.source_table)
         hold = commit_range.hold if commit_range is not None else None
         if hold is not None and hold.code in UNFIT_CHANGELOGS and not table.has(hold.code):
             return True
         if commit_range is not None and hold is None and table.has(NoteCode.SETTINGS, NoteCode.KEYS):
             return True
-        if is_replaced(table, known) and not table.has(NoteCode.REPLACED):
+        if is_replaced(table, plan.source_tables) and not table.has(NoteCode.REPLACED):
             return True
     return False
 

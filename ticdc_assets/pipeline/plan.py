@@ -54,3 +54,7 @@ class Plan:
     def with_ranges(self, commit_ranges: Mapping[str, CommitRange]) -> Plan:
         """The same plan, with other commit ranges."""
         return replace(self, commit_ranges=commit_ranges)
+
+    def with_record(self, record: WatermarkRecord) -> Plan:
+        """The same plan, from a record that this run has written."""
+        return replace(self, record=record, recorded={table.source_table: table for table in record.tables})

@@ -13,14 +13,17 @@ A source is where a changefeed's changes are read: a bucket, or Kafka messages. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from ticdc_assets.pipeline.commit_range import with_holds
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.notes import Note
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
+    from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.pipeline.tasks import TaskReport
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import History, SourceTable
@@ -33,20 +36,37 @@ if TYPE_CHECKING:
 class Pending:
     """The result of a scan. Each source adds what its own tasks need.
 
-    `high` is the TSO to which the run advances every table that is not held. `record` is the newest record of the lake,
-    None before the first run. `new_events` are statements and schemas that the lake does not keep yet; `changed_events`
-    are kept ones whose content differs now. `commit_ranges` gives, by source table, what the run may add. The tables in
-    `again` are read from their beginning, because a statement came late.
+    `high` is the TSO to which the run advances every table that is not held. `plan` has the newest record, the history
+    and what the run may add to each table. `new_events` are statements and schemas that the lake does not keep yet;
+    `changed_events` are kept ones whose content differs now. The tables in `again` are read from their beginning,
+    because a statement came late.
     """
 
     run_id: str
     high: int
-    record: WatermarkRecord | None
-    history: History
-    commit_ranges: dict[str, CommitRange]
+    plan: Plan
     new_events: tuple[DdlEvent, ...] = ()
     changed_events: tuple[DdlEvent, ...] = ()
     again: frozenset[str] = frozenset()
+
+    @property
+    def record(self) -> WatermarkRecord | None:
+        """The newest record of the lake; None before the first run."""
+        return self.plan.record
+
+    @property
+    def history(self) -> History:
+        """The history of all statements that are known now."""
+        return self.plan.history
+
+    @property
+    def commit_ranges(self) -> Mapping[str, CommitRange]:
+        """By source table, what the run may add."""
+        return self.plan.commit_ranges
+
+    def with_held(self, held: Mapping[str, Hold]) -> Self:
+        """The same with these tables held."""
+        return replace(self, plan=self.plan.with_ranges(with_holds(self.commit_ranges, held)))
 
     @property
     def is_empty(self) -> bool:
@@ -59,8 +79,8 @@ class Pending:
         of what that run has read, since another run has recorded meanwhile."""
         if self.record is None:
             return frozenset()
-        recorded = {table.source_table: table.watermark for table in self.record.tables}
-        return frozenset(i for i, n in self.commit_ranges.items() if n.low > recorded.get(i, 0))
+        lows = {i: table.watermark for i, table in self.plan.recorded.items()}
+        return frozenset(i for i, n in self.commit_ranges.items() if n.low > lows.get(i, 0))
 
     @property
     def checkpoint(self) -> int:

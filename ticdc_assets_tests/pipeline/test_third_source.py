@@ -22,6 +22,7 @@ from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import commit_ranges
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.source import Missing, Pending
 from ticdc_assets.pipeline.source_state import SourceState
@@ -136,12 +137,11 @@ class JournalChanges:
         lines = [json.loads(line) for line in self._path.read_text().splitlines()]
         record, history = self._lake.control.newest(), self._lake.folds.of([CREATED])
         high = max(ts for ts, *_ in lines)
+        ranges = commit_ranges(history.source_tables, self._lake.lows(record), high, {})
         return JournalPending(
             run_id=uuid.uuid4().hex,
             high=high,
-            record=record,
-            history=history,
-            commit_ranges=commit_ranges(history.source_tables, self._lake.lows(record), high, {}),
+            plan=Plan.of(self._lake, record, history, ranges),
             new_events=() if record else (CREATED,),
             lines=len(lines),
         )

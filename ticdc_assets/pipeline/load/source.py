@@ -18,6 +18,7 @@ from ticdc_assets.pipeline.load.batch import DumpBatch
 from ticdc_assets.pipeline.load.pending import DumpPending
 from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_cursor, unfinished_ts
 from ticdc_assets.pipeline.load.request import DumpRequest
+from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.source import Missing
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -80,17 +81,16 @@ class DumpChanges:
         left = frozenset(i for i in tables if lows.get(i, 0) < self._request.ts and i not in turn)
         later = Hold(TableState.WAITING, NoteCode.NOT_LOADED, "its rows are not loaded yet")
         known = {_identity(event) for event in kept}
+        ranges = {
+            i: CommitRange(n, lows.get(i, 0), lows.get(i, 0), later)
+            if i in left
+            else CommitRange(n, lows.get(i, 0), self._request.ts)
+            for i, n in found.items()
+        }
         return DumpPending(
             run_id=uuid.uuid4().hex,
             high=self._request.ts,
-            record=record,
-            history=history,
-            commit_ranges={
-                i: CommitRange(n, lows.get(i, 0), lows.get(i, 0), later)
-                if i in left
-                else CommitRange(n, lows.get(i, 0), self._request.ts)
-                for i, n in found.items()
-            },
+            plan=Plan.of(self._lake, record, history, ranges),
             new_events=tuple(event for event in self._events if _identity(event) not in known),
             tables=tables,
             turn=turn,
@@ -104,7 +104,7 @@ class DumpChanges:
         cursor = unfinished_cursor(pending.high)
         record = WatermarkRecord(now(), pending.run_id, 0, False, cursor, ())
         self._lake.control.record(record)
-        return replace(pending, record=record)
+        return replace(pending, plan=pending.plan.with_record(record))
 
     def batch(self, pending: DumpPending, tables: dict[str, Table]) -> DumpBatch:
         """The data files of this round."""

@@ -105,11 +105,9 @@ class MessageReplay:
         return StreamPending(
             run_id=replay_context.run_id,
             high=replay_context.record.tso,
-            record=replay_context.record,
+            plan=replay_context.plan,
             cursor=StreamCursor(),
             scan=scan,
-            history=replay_context.plan.history,
-            commit_ranges=dict(replay_context.plan.commit_ranges),
             names=self._context.names(scan, replay_context.plan.history),
             follows=self._lake.follows,
             statement_positions=StatementPositions.of(self._lake.control.ddl_events()),

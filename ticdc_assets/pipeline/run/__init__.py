@@ -16,9 +16,8 @@ from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
-from ticdc_assets.pipeline.commit_range import Hold, TableState, with_holds
+from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
-from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.record import says_the_same, table_record
 from ticdc_assets.pipeline.report import ChangelogReport, Findings
@@ -112,15 +111,14 @@ class ChangelogRun:
         control.replace_ddl_events(pending.changed_events)
         control.keep_ddl_events(pending.new_events)
         hit(Failpoint.SCHEMAS_KEPT)
-        plan = Plan.of(self._lake, pending.record, pending.history, pending.commit_ranges)
-        plan, tables = changelogs_to_write(self._lake, plan)
+        plan, tables = changelogs_to_write(self._lake, pending.plan)
         hit(Failpoint.CHANGELOGS_MADE)
-        pending = replace(pending, commit_ranges=dict(plan.commit_ranges))
+        pending = replace(pending, plan=plan)
         batch = self.source.batch(pending, tables)
         on_progress(f"decoding {batch.amount} in {counted(len(batch.tasks), 'task')}")
         reports = workers.map(batch.decode, batch.tasks)
         hit(Failpoint.DECODED)
-        return _Decoded(pending, plan, tables, batch, reports)
+        return _Decoded(pending, tables, batch, reports)
 
     def _keep_new_schemas(self, decoded: _Decoded) -> bool:
         """Keep the columns that rows add to the known ones. False where there are none."""
@@ -149,7 +147,7 @@ class ChangelogRun:
         publication = Publication(
             lake=self._lake,
             run_id=pending.run_id,
-            plan=decoded.plan,
+            plan=pending.plan,
             tables=tables,
             workers=workers,
             consumed=batch.consumed(tables),
@@ -163,7 +161,7 @@ class ChangelogRun:
             run_id=pending.run_id,
             high=pending.high,
             rows_by_op={i: changelog.rows_by_op for i, changelog in published.items() if changelog.rows_by_op},
-            late_rows=late_rows(published, tables, decoded.plan.recorded),
+            late_rows=late_rows(published, tables, pending.plan.recorded),
             findings=_findings(pending.history, reports, published),
             quarantined=len(bad),
             records_read=batch.records,
@@ -173,7 +171,7 @@ class ChangelogRun:
     # -- record -------------------------------------------------------------------------------------------------------
 
     def _record(self, decoded: _Decoded, held: dict[str, Hold], published: dict[str, Published]) -> WatermarkRecord:
-        plan, batch, reports = decoded.plan, decoded.batch, decoded.reports
+        plan, batch, reports = decoded.pending.plan, decoded.batch, decoded.reports
         tables = batch.with_unknown_tables(self._table_records(decoded, held, published), reports)
         record = WatermarkRecord(
             recorded_at=now(),
@@ -194,7 +192,7 @@ class ChangelogRun:
     def _table_records(
         self, decoded: _Decoded, held: dict[str, Hold], published: dict[str, Published]
     ) -> list[TableRecord]:
-        plan, records = decoded.plan, []
+        plan, records = decoded.pending.plan, []
         for source_table_id, commit_range in plan.commit_ranges.items():
             old, hold = plan.recorded.get(source_table_id), held.get(source_table_id)
             gained = published.get(source_table_id)
@@ -206,10 +204,9 @@ class ChangelogRun:
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """What a run has read: the pending input, its plan, the changelogs by source table, and the workers' answers."""
+    """What a run has read: the pending input, the changelogs by source table, and the workers' answers."""
 
     pending: Pending
-    plan: Plan
     tables: dict[str, Table]
     batch: SourceBatch
     reports: Sequence[TaskReport]
@@ -224,8 +221,7 @@ def _selected(pending: Pending, only: Collection[str] | None) -> Pending:
     if only is None:
         return pending
     ranges = pending.commit_ranges
-    others = {i: NOT_SELECTED for i, n in ranges.items() if i not in only and n.hold is None}
-    return replace(pending, commit_ranges=with_holds(ranges, others))
+    return pending.with_held({i: NOT_SELECTED for i, n in ranges.items() if i not in only and n.hold is None})
 
 
 def _findings(

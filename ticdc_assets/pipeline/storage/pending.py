@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.source import Pending
@@ -45,13 +44,13 @@ class StoragePending(Pending):
         known = self.record.tso if self.record else 0
         if self.new_events or self.changed_events or self.high > known:
             return False
-        if self.again or is_unrecorded(self.record, self.history, self.commit_ranges):
+        if self.again or is_unrecorded(self.plan):
             return False
         if self.by_arrival and self.scan.data:
             return False
         if any(self._may_be_read(file) for file in self.scan.unseen):
             return False
-        recorded = Lake.recorded(self.record)
+        recorded = self.plan.recorded
         if any(self._is_news_of_unknown(table) for table in recorded.values()):
             return False
         return all(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.notes import NoteCode
-from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges, with_holds
+from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import LateStatements, late_statements
 from ticdc_assets.pipeline.late_tables import (
@@ -74,7 +74,7 @@ class StorageChanges:
         before = found if self._lake.by_arrival else before_late_schemas(found, pending.scan)
         if before != found:
             pending = self._scanned(record, before, high, upto)
-        statements = late_statements(self._lake, Plan.of(self._lake, record, pending.history, pending.commit_ranges))
+        statements = late_statements(self._lake, pending.plan)
         late = self._late(pending, statements)
         if late.again:
             pending = self._scanned(record, late.cursor, high, upto)
@@ -85,12 +85,12 @@ class StorageChanges:
             if record is not None and (bound or 0) < record.tso
             else {}
         )
+        pending = pending.with_held({**late.held, **gone, **statements.held, **behind})
         return replace(
             pending,
             late=read_again - statements.again,
             again=read_again & statements.again,
             is_rewound=before.tables != cursor.tables,
-            commit_ranges=with_holds(pending.commit_ranges, {**late.held, **gone, **statements.held, **behind}),
         )
 
     def _with_late_files(self, pending: StoragePending, upto: int | None) -> StoragePending:
@@ -112,12 +112,11 @@ class StorageChanges:
         followed = (
             [n.source_table for n in pending.commit_ranges.values() if n.source_table not in late] if late else []
         )
-        places = self._lake.table_locations(pending.history) if late else {}
 
         def obstacle(source_table: SourceTable) -> str:
             if not self._lake.by_arrival:
                 return ""
-            table = load_or_none(self._lake.catalog, places[source_table.id].changelog)
+            table = load_or_none(self._lake.catalog, pending.plan.locations[source_table.id].changelog)
             is_there = (
                 table is not None and source_table_of(table) == source_table.id and progress_of(table) != Progress()
             )
@@ -155,14 +154,13 @@ class StorageChanges:
         events = {**kept, **{event.where: event for event in fresh}}.values()
         history = self._lake.folds.of(events)
         chosen = [source_table for source_table in history.source_tables if self._lake.asks_for(source_table)]
+        ranges = commit_ranges(chosen, self._lake.lows(record), high, self._holds(found.problems, history))
         return StoragePending(
             run_id=uuid.uuid4().hex,
             high=high,
-            record=record,
+            plan=Plan.of(self._lake, record, history, ranges),
             cursor=cursor,
             scan=found,
-            history=history,
-            commit_ranges=commit_ranges(chosen, self._lake.lows(record), high, self._holds(found.problems, history)),
             new_events=tuple(event for event in fresh if event.where not in kept),
             changed_events=tuple(event for event in fresh if event.where in kept),
             columns={
@@ -192,13 +190,13 @@ class StorageChanges:
         A run that ends after it published some of them, or kept a late schema, then leaves them like any others."""
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
-        places = self._lake.table_locations(pending.history)
         hold = Hold(
             TableState.WAITING,
             NoteCode.NOT_SELECTED,
             "`tables` selects it since this run; the next run reads it from its beginning.",
         )
-        new = [table_record(pending.commit_ranges[i], hold, None, places[i], None, ()) for i in sorted(pending.late)]
+        ranges, places = pending.commit_ranges, pending.plan.locations
+        new = [table_record(ranges[i], hold, None, places[i], None, ()) for i in sorted(pending.late)]
         record = replace(
             pending.record,
             recorded_at=now(),
@@ -208,7 +206,7 @@ class StorageChanges:
             tables=(*(t for t in pending.record.tables if t.source_table not in pending.late), *new),
         )
         self._lake.control.record(record)
-        return replace(pending, record=record)
+        return replace(pending, plan=pending.plan.with_record(record))
 
     def batch(self, pending: StoragePending, tables: dict[str, Table]) -> StorageBatch:
         """The files that are pending, in tasks of about equal bytes."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, with_holds
+from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.source import Pending
@@ -40,10 +40,6 @@ class StreamPending(Pending):
     fresh: frozenset[str] = frozenset()
     statement_positions: StatementPositions = field(default_factory=StatementPositions)
 
-    def with_held(self, held: Mapping[str, Hold]) -> StreamPending:
-        """The same with these tables held."""
-        return replace(self, commit_ranges=with_holds(self.commit_ranges, held))
-
     @property
     def has_unread(self) -> bool:
         """Whether there are messages that no run has read."""
@@ -70,7 +66,7 @@ class StreamPending(Pending):
         new = any(end > self.cursor.offsets.get(partition, 0) for partition, end in self.scan.offsets.ends.items())
         if self.log is not None and (self.new_events or self._waits_unrecorded()):
             return False
-        if not self.faults.are_recorded(self.record) or is_unrecorded(self.record, self.history, self.commit_ranges):
+        if not self.faults.are_recorded(self.record) or is_unrecorded(self.plan):
             return False
         if any(
             is_passed(commit_range) and self._is_unrecorded(commit_range)

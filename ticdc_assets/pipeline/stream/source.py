@@ -71,16 +71,13 @@ class StreamChanges:
         cursor = StreamCursor.from_json(record.cursor if record else "")
         log = ddl_log(self._lake.config, self._changefeed)
         pending = self._scanned(record, cursor, log)
-        statements = self._late_statements(pending)
+        statements = late_statements(self._lake, pending.plan)
         late = self._late(pending, statements)
         partition = gone(cursor, pending.scan)
         if (late or statements.again) and partition is None:
             fresh = statements.again.union(source_table.id for source_table in late)
             pending = replace(self._scanned(record, cursor.rewound(), log), fresh=fresh, again=statements.again)
-            statements = late_statements(
-                self._lake, Plan.of(self._lake, record, pending.history, pending.commit_ranges)
-            )
-            return self._with_faults(pending.with_held(statements.held))
+            return self._with_faults(pending.with_held(late_statements(self._lake, pending.plan).held))
         held = dict(statements.held)
         if partition is not None:
             begin, now = cursor.begins.get(partition, 0), pending.scan.offsets.begins.get(partition)
@@ -89,10 +86,6 @@ class StreamChanges:
             held |= {n.id: lacks_messages(n, partition, begin, now) for n in lacking}
             held = without_dropped(held, pending.commit_ranges)
         return self._with_faults(pending.with_held(held))
-
-    def _late_statements(self, pending: StreamPending) -> LateStatements:
-        plan = Plan.of(self._lake, pending.record, pending.history, pending.commit_ranges)
-        return late_statements(self._lake, plan)
 
     def _with_faults(self, pending: StreamPending) -> StreamPending:
         """The same, with the tables held whose messages the capture lacks."""
@@ -109,7 +102,7 @@ class StreamChanges:
             )
             held = awaited(scan, pending.commit_ranges, absent, known, sink.dispatch.partition_num or 0)
         held = replace(held, unread={name: why for name, why in held.unread.items() if self._lake.follows(*name)})
-        return replace(pending, commit_ranges=with_holds(pending.commit_ranges, held.known), faults=held)
+        return replace(pending.with_held(held.known), faults=held)
 
     def _shared(self, scan: StreamScan) -> set[str]:
         """The topics that may have statements of any table."""
@@ -152,16 +145,14 @@ class StreamChanges:
         history = self._lake.history(statements)
         chosen = [source_table for source_table in history.source_tables if self._lake.asks_for(source_table)]
         ranges = commit_ranges(chosen, self._lake.lows(record), high, {})
-        found_commit_ranges = with_holds(ranges, behind_the_load(events, ranges, reached))
+        held_ranges = with_holds(ranges, behind_the_load(events, ranges, reached))
         return StreamPending(
             run_id=uuid.uuid4().hex,
             high=high,
-            record=record,
+            plan=Plan.of(self._lake, record, history, {i: _up_to_empty(one, log) for i, one in held_ranges.items()}),
             cursor=cursor,
             scan=found,
             new_events=tuple(statements),
-            history=history,
-            commit_ranges={i: _up_to_empty(commit_range, log) for i, commit_range in found_commit_ranges.items()},
             names=names,
             follows=self._lake.follows,
             log=log,

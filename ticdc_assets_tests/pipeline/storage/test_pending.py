@@ -17,6 +17,7 @@ from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets_tests.pipeline.plans import plan_of
 from ticdc_assets_tests.schema.history.histories import event
 
 HISTORY = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
@@ -43,13 +44,12 @@ def pending(**given: Any) -> StoragePending:
     known: dict[str, Any] = {
         "run_id": "next",
         "high": TSO,
-        "record": record(),
-        "history": HISTORY,
-        "commit_ranges": {T.id: CommitRange(T, TSO, TSO)},
         "cursor": Cursor.empty(),
         "scan": scan(),
     }
-    return StoragePending(**(known | given))
+    of_record = record() if "record" not in given else given.pop("record")
+    history, ranges = given.pop("history", HISTORY), given.pop("commit_ranges", {T.id: CommitRange(T, TSO, TSO)})
+    return StoragePending(plan=plan_of(history, ranges, of_record), **(known | given))
 
 
 def held(state: TableState) -> dict[str, CommitRange]:

@@ -19,6 +19,7 @@ from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.capture import MessagePosition
 from ticdc_assets.sources.message_log import CaptureLog
+from ticdc_assets_tests.pipeline.plans import plan_of
 from ticdc_assets_tests.schema.history.histories import event, table
 
 P = ("feed", 0)
@@ -52,7 +53,7 @@ def task(
     )
     history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
     found = StreamPending(
-        run_id="run", high=50, record=None, history=history, commit_ranges={}, cursor=CURSOR,
+        run_id="run", high=50, plan=plan_of(history), cursor=CURSOR,
         scan=scan or StreamScan(), names={}, follows=lambda _s, _t: True, **pending,
     )  # fmt: skip
     parts = [(Mark(0, MessagePosition()), 10), (Mark(10, MessagePosition()), 20)]

@@ -19,6 +19,7 @@ from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTabl
 from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+from ticdc_assets_tests.pipeline.plans import plan_of
 from ticdc_assets_tests.schema.history.histories import event
 
 P, Q = ("feed", 0), ("feed", 1)
@@ -41,15 +42,14 @@ def pending(**given: Any) -> StreamPending:
     known: dict[str, Any] = {
         "run_id": "next",
         "high": TSO,
-        "record": record(table_record()),
-        "history": HISTORY,
-        "commit_ranges": {T.id: CommitRange(T, TSO, TSO)},
         "cursor": StreamCursor(),
         "scan": StreamScan(),
         "names": {},
         "follows": lambda _schema, _table: True,
     }
-    return StreamPending(**(known | given))
+    of_record = record(table_record()) if "record" not in given else given.pop("record")
+    history, ranges = given.pop("history", HISTORY), given.pop("commit_ranges", {T.id: CommitRange(T, TSO, TSO)})
+    return StreamPending(plan=plan_of(history, ranges, of_record), **(known | given))
 
 
 def scanned(begins: dict[Any, int], ends: dict[Any, int], *, has_older: bool = False) -> StreamScan:
@@ -112,13 +112,13 @@ def test_consumed_messages_are_not_new_to_a_lake_with_a_record():
 def test_a_table_whose_messages_were_passed_is_recorded_once():
     """A run records why the table is held; the next scan finds nothing to do."""
     hold = Hold(TableState.STOPPED, NoteCode.PASSED_UNREAD, "expected its messages")
-    found = pending(commit_ranges={T.id: CommitRange(T, 0, 0, hold)})
-
-    assert found.is_empty
-    assert not replace(found, record=record()).is_empty
-    assert not replace(found, record=None, high=0).is_empty
     other = Hold(TableState.STOPPED, NoteCode.STATEMENT, "a statement cannot be read")
-    assert replace(found, record=record(), commit_ranges={T.id: CommitRange(T, 0, 0, other)}).is_empty
+    held, held_otherwise = ({T.id: CommitRange(T, 0, 0, one)} for one in (hold, other))
+
+    assert pending(commit_ranges=held).is_empty
+    assert not pending(commit_ranges=held, record=record()).is_empty
+    assert not pending(commit_ranges=held, record=None, high=0).is_empty
+    assert pending(commit_ranges=held_otherwise, record=record()).is_empty
 
 
 def test_a_table_that_the_capture_holds_is_recorded_once_and_when_it_is_free_again():

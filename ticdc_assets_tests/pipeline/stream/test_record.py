@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, w
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets_tests.pipeline.plans import plan_of
 from ticdc_assets_tests.schema.history.histories import event
 
 HISTORY = fold([
@@ -29,7 +30,7 @@ def pending(*waiting: tuple[str, str], log: DdlLog | None = LOG, **more: Any) ->
     """A scan with rows of these tables above the DDL log."""
     tables = ScannedTables(waiting={(s.lower(), t.lower()): (s, t) for s, t in waiting})
     return StreamPending(
-        run_id="run", high=30, record=None, history=HISTORY, commit_ranges={}, cursor=StreamCursor(),
+        run_id="run", high=30, plan=plan_of(HISTORY), cursor=StreamCursor(),
         scan=StreamScan(tables=tables), names={}, follows=lambda _s, t: t != "other", log=log, **more,
     )  # fmt: skip
 
