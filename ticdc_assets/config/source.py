@@ -129,6 +129,9 @@ def source_of(
     if len(given) > 1:
         advice = "Keep the one that this project reads."
         section.problem("source", f"one of {', '.join(_KINDS)}", " and ".join(given), advice)
+    if keys.options and "storage" not in given:
+        advice = "Add storage: with the URI that they are for, or write them into sink_uri."
+        below.problem("options", "storage beside them", "none", advice)
     if given:
         found = _written(keys, below, uri, sink, config, base) if len(given) == 1 else None
     else:

@@ -243,6 +243,8 @@ def test_one_mistake_is_one_fault(tmp_path, keys):
         ({"source": {"storage": "a", "capture": "b"}}, "storage and capture"),
         ({"source": {"messages": "nosuch"}}, "the name of another changefeed"),
         ({"source": {"storage": "a", "options": {"regoin": "eu"}}}, "region"),
+        ({"source": {"capture": "a", "options": {"region": "eu"}}}, "Add storage:"),
+        ({"source": {"options": {"region": "eu"}}}, "Add storage:"),
         ({"source": {"storage": "ftp://a"}}, "storage URI"),
         ({"source": {"storage": "file://host/a"}}, "three slashes"),
         ({"source": {"kafka": {"topic": "t"}}}, "Did you mean topics?"),
