@@ -169,7 +169,7 @@ def test_a_run_on_its_way_is_named_with_its_age(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tmp_path: Path):
-    shutil.copy(Path(__file__).parents[3] / "dagster.yaml", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         limit_s = instance.run_monitoring_max_runtime_seconds
         run = started_run(feed_of(tmp_path / "feed"), instance)
@@ -187,7 +187,7 @@ def test_the_instance_for_one_machine_gives_up_a_run_whose_process_was_killed(tm
 
 
 def test_the_instance_for_one_machine_forgets_the_ticks_of_a_sensor_in_time(tmp_path: Path):
-    shutil.copy(Path(__file__).parents[3] / "dagster.yaml", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         days = instance.get_tick_retention_settings(InstigatorType.SENSOR)
 
