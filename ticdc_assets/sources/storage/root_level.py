@@ -8,7 +8,7 @@ from typing import Final
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
 from ticdc_assets.sources.filesystem import Root
-from ticdc_assets.sources.storage.folders import listing
+from ticdc_assets.sources.storage.folders import can_be_followed, listing
 from ticdc_assets.sources.storage.paths import META, METADATA, go_path_join, schema_name
 
 SCHEMA_BYTES_MAX: Final = 16 << 20
@@ -24,7 +24,8 @@ def check_root_level(root: Root) -> None:
     Raises:
         SourceError: a folder below it has the file, or the folders below it are tables, not databases.
     """
-    for name in islice((entry.name for entry in listing(root, "") if entry.is_dir), _FOLDERS_MAX):
+    folders = (entry.name for entry in listing(root, "") if entry.is_dir and can_be_followed(entry.name))
+    for name in islice(folders, _FOLDERS_MAX):
         if any(entry.name == METADATA and not entry.is_dir for entry in listing(root, name)):
             advice = f"Set the path in the config to the folder {name}."
             raise SourceError(
