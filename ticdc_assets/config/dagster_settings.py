@@ -76,9 +76,9 @@ class DagsterKeys(Keys):
     )
     max_lag: _Lag = Field(
         default=None,
-        description="the longest time that a table may be behind, at least a minute. The checks `keeps_up` and "
-        "`source_keeps_up` fail above it and warn above half of it (default: 30 and 5 minutes), and changelogs and "
-        "mirrors get a freshness policy with this limit",
+        description="the longest time that a table may be behind, at least a minute. The checks "
+        "`near_source_checkpoint` and `checkpoint_near_clock` fail above it and warn above half of it (default: 30 and "
+        "5 minutes), and changelogs and mirrors get a freshness policy with this limit",
         examples=["30m", "2h", "1d"],
     )
     days_from: _Day = Field(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quarantined, source_moves
+from ticdc_assets.assets.checks.results import LagLimits, checkpoint_near_clock, not_held, nothing_quarantined
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
 from ticdc_assets.commands.output.each import EXIT_FAILED
@@ -61,7 +61,7 @@ def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tu
     if not needed and until is None:
         # A run reports this in a check. If nothing is pending, TiCDC may have stopped writing.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
-        moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
+        moves = checkpoint_near_clock(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return ChangefeedResult(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
 
@@ -107,7 +107,7 @@ def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
     for sentence in topic_faults(lake).values():
         yield f"{lake.changefeed.name}: {sentence}"
     for table in blocked_tables(record.tables if record else ()):
-        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {not_held(table).sentence}"
     if record is not None:
         yield from _beyond(lake.changefeed.name, record)
     verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
