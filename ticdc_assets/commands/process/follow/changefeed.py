@@ -48,9 +48,9 @@ RETRY_TIMEOUT_S: Final = 10.0
 class FollowedRun:
     """One scan of the source. `ran` is None where nothing was pending; then no table was written.
 
-    `published`: whether tables have changed. They have not where all that is pending lies above the watermark. `seconds`
-    gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0 without one.
-    `run_id` is empty if only mirrors were merged. `landed` is None where nothing is landed.
+    `published`: whether tables have changed. They have not where all that is pending lies above the watermark.
+    `seconds` gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0
+    without one. `run_id` is empty if only mirrors were merged. `landed` is None where nothing is landed.
     """
 
     changefeed: str
