@@ -80,6 +80,7 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     """Replay the records. Raises NotYetError where a named record is not quarantined or was resolved in another way,
     StaleRunError where another run committed first."""
     require_control_tables(lake)
+    lake.control.claim()
     report = ReplayReport(uuid.uuid4().hex)
     known = {record.position: record for record in lake.control.ever_quarantined()}
     for position, resolution in _named(request):
