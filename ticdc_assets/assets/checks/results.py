@@ -69,7 +69,8 @@ def not_held(record: TableRecord) -> Verdict:
     """Fails for a stopped table, which a person must repair. Warns for a waiting table, which may continue without
     help."""
     if record.state == TableState.STOPPED:
-        return Verdict(False, f"Stopped at {record.watermark}: {record.note}")
+        where = f"at {record.watermark}" if record.watermark else "before its first change"
+        return Verdict(False, f"Stopped {where}: {record.note}")
     if record.state == TableState.WAITING:
         advice = "It continues by itself when that arrives; until then no newer TSO is recorded for all tables."
         return Verdict(False, f"Waiting at {record.watermark}: {record.note} {advice}", warns=True)
