@@ -91,8 +91,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
         f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Correct the config "
-        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard: changelog and "
-        "mirror then lack its changes for good."
+        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with `--discard "
+        f"{first.path}:{first.line}`: changelog and mirror then lack its changes for good."
     )
     since = min(one.since_tso or 0 for one in records)
     return Verdict(False, sentence, facts={"quarantined": len(records), "quarantined_since": since})
