@@ -27,7 +27,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from ticdc_assets.config.object_store import PYARROW_ADVICE
+from ticdc_assets.config.model.object_store import PYARROW_ADVICE
 from ticdc_assets.errors import NotYetError, SourceError
 from ticdc_assets.store_answers import advice_for, store_code
 

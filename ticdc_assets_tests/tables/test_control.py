@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
-from ticdc_assets.config.model import CatalogConfig
+from ticdc_assets.config.model.config import CatalogConfig
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import tables as control_tables

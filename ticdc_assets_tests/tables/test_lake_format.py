@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 import ticdc_assets
-from ticdc_assets.config.model import CatalogConfig
+from ticdc_assets.config.model.config import CatalogConfig
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.tables import lake_format, messages
 from ticdc_assets.tables.catalog import open_catalog
