@@ -15,6 +15,7 @@ from ticdc_assets.cli import main
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
+from ticdc_assets_tests.commands.diagnose.local_spark import local_workers as local_workers
 from ticdc_assets_tests.commands.plain_user import called_as_plain_user
 from ticdc_assets_tests.services.object_store import s3_store
 
@@ -24,13 +25,6 @@ IN_THE_FUTURE_S = 4_000_000_000
 def findings(feed: Feed, capfd: Any) -> dict[str, tuple[bool, str]]:
     main(on(feed, "doctor", "--json"))
     return {found["name"]: (found["passed"], found["description"]) for found in json.loads(capfd.readouterr().out)}
-
-
-@pytest.fixture
-def local_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark is looked at by another test."""
-    monkeypatch.setattr(spark, "session", lambda config: None)
-    monkeypatch.setattr(spark, "SparkWorkers", lambda session: spark.LocalWorkers())
 
 
 def test_a_sound_machine_passes_and_nothing_is_written(tmp_path: Path, local_workers: None, capfd: Any):
