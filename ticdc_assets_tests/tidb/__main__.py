@@ -1,7 +1,7 @@
 """Records what a TiDB server does: `python -m ticdc_assets_tests.tidb KIND COUNT SEED`, TICDC_ASSETS_TIDB names it.
 
 KIND is random, conversions (of all pairs of types: COUNT is the first), defaults, partitions, workloads (of each time
-zone COUNT databases), features, or grammar (COUNT and SEED change nothing at both).
+zone COUNT databases), features, grammar or streams (COUNT and SEED change nothing at these).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ticdc_assets_tests.tidb import conversions, defaults, partitions, recording
 from ticdc_assets_tests.tidb.grammar import listed
 from ticdc_assets_tests.tidb.recorded import FOLDER
 from ticdc_assets_tests.tidb.server import Tidb
-from ticdc_assets_tests.tidb.workloads import features
+from ticdc_assets_tests.tidb.workloads import features, streams
 from ticdc_assets_tests.tidb.workloads import recording as workload_recording
 
 if __name__ == "__main__":
@@ -26,6 +26,7 @@ if __name__ == "__main__":
         "workloads": workload_recording.histories,
         "features": features.histories,
         "grammar": listed.histories,
+        "streams": streams.histories,
     }[kind]
     print(recording.write(FOLDER / f"{kind}.jsonl.xz", made(tidb, count, seed)), "histories")
     tidb.close()

@@ -63,9 +63,10 @@ class Session:
         return [[name, columns] for name, columns in found.items()]
 
     def rows(self, table: str, columns: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-        """The rows in the order of their number `rn`; bytes as hexadecimal digits, BIT as a number."""
+        """The rows in the order of `rn`, else of the first column; bytes as hexadecimal digits, BIT as a number."""
         selected = ", ".join(_selected(str(name), str(of)) for name, of, *_ in columns)
-        return [list(row) for row in self.run(f"SELECT {selected} FROM `{table}` ORDER BY rn")]
+        by = "rn" if any(name == "rn" for name, *_ in columns) else "1"
+        return [list(row) for row in self.run(f"SELECT {selected} FROM `{table}` ORDER BY {by}")]
 
     def tells(self, table: str) -> bool:
         """Whether the table's rows can be read: a loose sql_mode lets bytes in that are no text, and other vectors."""
@@ -90,7 +91,7 @@ class Tidb(Session):
         self.run(f"USE `{database}`")
 
     def close(self) -> None:
-        self.run(f"DROP DATABASE `{self.database}`")
+        self.run(f"DROP DATABASE IF EXISTS `{self.database}`")
         super().close()
 
     def last_commit_ts(self) -> int:
@@ -103,21 +104,11 @@ class Tidb(Session):
         [(number,)] = self.run("SELECT MAX(job_id) FROM mysql.tidb_ddl_history")
         return int(number or 0)
 
-    def finished(self, job: int) -> tuple[int, int]:
-        """The last job of this database after `job`, and the TSO at which it finished, which is TiCDC's commit_ts."""
-        found = self.run(
-            f"SELECT job_id, job_meta FROM mysql.tidb_ddl_history WHERE job_id > {job} ORDER BY job_id DESC"
-        )
-        for number, meta in found:
-            recorded = json.loads(meta or "{}")
-            if recorded["schema_name"] == self.database:
-                return int(number or 0), int(recorded["binlog"]["FinishedTS"])
-        return job, 0
-
-    def written(self, job: int) -> str:
-        """The text of a job: of statements on INTERVAL partitions, TiDB writes another one than the user."""
-        [(meta,)] = self.run(f"SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id = {job}")
-        return str(json.loads(meta or "{}")["query"])
+    def jobs(self, after: int) -> list[dict[str, Any]]:
+        """The jobs of this database behind the one of that number, as TiDB keeps them: oldest first."""
+        found = self.run(f"SELECT job_meta FROM mysql.tidb_ddl_history WHERE job_id > {after} ORDER BY job_id")
+        jobs = [json.loads(meta or "{}") for (meta,) in found]
+        return [job for job in jobs if job["schema_name"].lower() == self.database.lower()]
 
 
 class Snapshots(Session):
@@ -131,7 +122,8 @@ class Snapshots(Session):
     def tables_at(self, ts: int) -> dict[str, dict[str, Any]]:
         """The tables at a TSO, by name: their columns, unique indexes and rows."""
         self.run(f"SET SESSION tidb_snapshot = '{ts}'")
-        self.run(f"USE `{self.database}`")
+        if not self.takes(f"USE `{self.database}`"):
+            return {}  # the database is not there
         found = {}
         for name, _ in self.run("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'"):
             columns = self.columns(str(name))

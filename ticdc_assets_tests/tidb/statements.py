@@ -185,6 +185,10 @@ def definition(random: Random, name: str, of: str) -> str:
     return " ".join(part for part in parts if part)
 
 
+SCRIPTS = ("n", "İ", "ſ", "n", "ς", "µ", "名")
+"""What names begin with: some letters change their number, or into others, in upper or lower case."""
+
+
 @dataclass
 class Table:
     """What the generator knows of a table: the names and types of its columns but `rn`."""
@@ -195,7 +199,7 @@ class Table:
 
     def new_name(self) -> str:
         self.made += 1
-        return f"n{self.made}"
+        return f"{SCRIPTS[self.made % len(SCRIPTS)]}{self.made}"
 
 
 def any_table(random: Random, name: str) -> tuple[Table, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ticdc_assets.schema.arrow_types import BINARY_KINDS
@@ -48,6 +48,7 @@ class Streamed:
             self._say(kind, table, {"isDdl": True, "sql": step["sql"], "mysqlType": None, "data": None}, extension)
             return
         for kind, row, old in row_changes(before, after):
+            row, old = canal_image(after.types, row), canal_image(after.types, old) if old else None
             types = {name: of.kind.value.lower() for name, of in after.types.items()}
             said = {"pkNames": after.key, "data": [row], "old": [old] if old else None}
             said |= {"mysqlType": types, "sqlType": dict.fromkeys(types, 12)}
@@ -68,7 +69,10 @@ Image = dict[str, str | None]
 
 
 def row_changes(before: TableState, after: TableState) -> Iterator[tuple[str, Image, Image | None]]:
-    """What was done to rows between two steps without a statement; a key that changes is a DELETE and an INSERT."""
+    """What was done to rows between two steps without a statement, in the server's texts.
+
+    A key that changes is a DELETE and an INSERT.
+    """
     was, now = _images(before), _images(after)
     unique = {name.lower() for _, columns in after.unique for name in columns}
     for number in {**was, **now}:
@@ -83,20 +87,28 @@ def row_changes(before: TableState, after: TableState) -> Iterator[tuple[str, Im
 
 
 def _images(state: TableState) -> dict[str, Image]:
-    types, names = state.types, [str(name) for name, *_ in state.columns]
-    images = [{n: _wired(types[n], cell) for n, cell in zip(names, row, strict=True)} for row in state.rows]
-    return {str(image["rn"]): {name: image[name] for name in state.stored} for image in images}
+    names = [str(name) for name, *_ in state.columns]
+    images = [dict(zip(names, row, strict=True)) for row in state.rows]
+    number = "rn" if "rn" in names else names[0]
+    return {str(image[number]): {name: image[name] for name in state.stored} for image in images}
+
+
+def canal_image(types: Mapping[str, MySqlType], row: Image) -> Image:
+    """A row as Canal-JSON sends it: labels by number, bytes as Latin-1 text."""
+    return {name: _wired(types[name], cell) for name, cell in row.items()}
 
 
 def _wired(of: MySqlType, text: str | None) -> str | None:
-    """A value as Canal-JSON sends it: labels by number, bytes as Latin-1 text."""
     if text is None:
         return None
     if of.kind in BINARY_KINDS:
         return bytes.fromhex(text).decode("latin-1")
+    return label_number(of, text) if of.kind in (Kind.ENUM, Kind.SET) else text
+
+
+def label_number(of: MySqlType, text: str) -> str:
+    """The number of an ENUM's label, or the sum of a SET's."""
     labels = [label.lower() for label in of.elements or ()]
     if of.kind is Kind.ENUM:
         return str(labels.index(text.lower()) + 1 if text else 0)
-    if of.kind is Kind.SET:
-        return str(sum(1 << labels.index(label.lower()) for label in text.split(",")) if text else 0)
-    return text
+    return str(sum(1 << labels.index(label.lower()) for label in text.split(",")) if text else 0)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb import defaults, partitions, recording
 from ticdc_assets_tests.tidb.evaluated import evaluate
 from ticdc_assets_tests.tidb.recording import History
@@ -20,6 +19,7 @@ from ticdc_assets_tests.tidb.replayed import differences, steps_of
 from ticdc_assets_tests.tidb.server import SERVER, Tidb
 from ticdc_assets_tests.tidb.workloads.judge import mirror_differences, schema_differences
 from ticdc_assets_tests.tidb.workloads.recording import ZONES, workloads
+from ticdc_assets_tests.tidb.workloads.sinks import SINKS
 from ticdc_assets_tests.tidb.workloads.stream import WorkloadStream
 
 SEED = int(os.environ.get("TICDC_ASSETS_TIDB_SEED", "7"))
@@ -36,14 +36,14 @@ def lived(tidb: Tidb) -> Iterator[History]:
     yield from defaults.histories(tidb, max(1, TABLES // 10), SEED)
 
 
-@pytest.fixture
-def stream(tmp_path: Path) -> WorkloadStream:
-    zone = ZONES[SEED % len(ZONES)]
-    return WorkloadStream(SmallStream(tmp_path), workloads(zone, max(1, TABLES // 10), SEED))
+@pytest.fixture(params=zip(SINKS, ZONES, strict=True), ids="-".join)
+def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
+    sink, zone = request.param
+    return WorkloadStream(SINKS[sink](tmp_path, zone), workloads(zone, max(1, TABLES // 40), SEED))
 
 
 def test_a_lake_has_what_the_server_had_at_the_tso_of_each_run(stream: WorkloadStream):
-    lake = stream.stream.lake(time_zone=stream.zone.key)
+    lake = stream.lake()
     for _ in range(2):
         stream.go_on(stream.length // 2 + 1)
 

@@ -1,7 +1,8 @@
 """The statements of TiDB's grammar that change databases and tables, as `statements.sql` lists them by kind.
 
 A line is a statement; `:` and `+` begin those that are run before it, statements and changes of rows. They stand for
-all statements below, until others take their place.
+all statements below, until others take their place. After the statement a row is written to each table, and one is
+deleted, which tells a wrong state of the table.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from ticdc_assets_tests.tidb.workloads.features import PREPARED
 from ticdc_assets_tests.tidb.workloads.recording import Recorder
 
 FILE = Path(__file__).parent / "statements.sql"
+NUMBER = 7
+"""Of the row that is written after the statement."""
+CHANGES = (f"INSERT IGNORE INTO `{{}}` (rn) VALUES ({NUMBER})", "DELETE FROM `{}` WHERE rn = 2")
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,13 @@ def _lived(database: str, statement: Listed) -> dict[str, Any]:
             continue
         if part.startswith(("DROP TABLE", "TRUNCATE TABLE")):
             _keep_rows(tidb, holder)
-        assert recorder.execute(part), part
+        named = part.replace("{db}", f"`{database}`")
+        assert recorder.execute(named) or named.startswith("USE"), part
     has_job = recorder.execute(statement.sql.replace("{db}", f"`{database}`"))
     result = "job" if has_job else tidb.refused or "none"
+    if tidb.takes(f"USE `{database}`"):
+        tables = [name for name, _ in tidb.run("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")]
+        recorder.transact([change.format(table) for table in tables for change in CHANGES])
     holder.close()
     tidb.close()
     snapshots.close()

@@ -22,10 +22,20 @@ PREPARED: Final = (
     "SET SESSION foreign_key_checks = 1",
     "SET SESSION tidb_allow_remove_auto_inc = 1",
     "CREATE PLACEMENT POLICY IF NOT EXISTS `pp` FOLLOWERS=1",
+    "DROP PLACEMENT POLICY IF EXISTS `pq`",
 )
 
 Script = Sequence[str | Sequence[str]]
-"""Statements, and transactions as sequences of statements."""
+"""Statements, and transactions as sequences of statements. `SET` is of the session; at BEGIN the changefeed begins."""
+BEGIN: Final = "BEGIN"
+UNTOLD: Final[Mapping[str, frozenset[str]]] = {
+    "canal_json": frozenset({"defaults in another time zone", "a statement before any row"}),
+    "simple": frozenset({"rename chains"}),
+    "csv": frozenset({"rename chains"}),
+    "canal_json_files": frozenset({"rename chains"}),
+}
+"""By sink, the scripts whose tables it does not determine: Canal-JSON has no schemas; of a table that
+is renamed twice in one statement, new TiCDC tells the last name only."""
 
 SCRIPTS: Final[Mapping[str, Script]] = {
     "generated columns": (
@@ -242,27 +252,156 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         "ALTER TABLE `q` ADD PRIMARY KEY(`rn`, `a`) /*T![clustered_index] NONCLUSTERED */",
         ["UPDATE q SET a=a+10"],
     ),
+    "names of other scripts": (
+        "CREATE TABLE `İstanbul` (`rn` INT NOT NULL,`ı` INT,`İ` VARCHAR(10),`ſ` INT,`s` INT DEFAULT 1,`µ` INT,`μ` INT DEFAULT 2,`名前` VARCHAR(10) DEFAULT _UTF8MB4'既定',PRIMARY KEY(`rn`))",
+        ["INSERT INTO İstanbul (rn,`ı`,`İ`,`ſ`,`µ`) VALUES (1,10,'a',11,12),(2,20,'b',21,22)"],
+        "ALTER TABLE `İstanbul` ADD COLUMN `ς` INT DEFAULT 3, ADD COLUMN `σ` INT DEFAULT 4",
+        "ALTER TABLE `İstanbul` ADD COLUMN `i` INT DEFAULT 5",
+        "ALTER TABLE `istanbul` ADD COLUMN `K` INT DEFAULT 6 AFTER `i`",
+        "ALTER TABLE `İstanbul` ADD COLUMN `k` INT DEFAULT 7",
+        ["INSERT INTO İstanbul (rn,`ς`,`σ`) VALUES (3,31,32)", "UPDATE İstanbul SET `σ`=42,`s`=43 WHERE rn=1"],
+        "ALTER TABLE `istanbul` MODIFY COLUMN `İ` VARCHAR(20) AFTER `rn`",
+        "ALTER TABLE `İstanbul` RENAME COLUMN `ı` TO `I2`",
+        "ALTER TABLE `İstanbul` DROP COLUMN `ſ`",
+        "CREATE TABLE `greek` (`rn` INT NOT NULL,`μ` INT DEFAULT 1,`σ` INT,`ώ` INT,PRIMARY KEY(`rn`))",
+        "ALTER TABLE `greek` CHANGE COLUMN `Μ` `ΜΥ` BIGINT DEFAULT 5",
+        "ALTER TABLE `greek` RENAME COLUMN `Σ` TO `ΣΑΣ`",
+        ["INSERT INTO greek (rn,`ΣΑΣ`,`Ώ`) VALUES (4,41,44)"],
+        "ALTER TABLE `greek` ALTER COLUMN `σασ` SET DEFAULT 8",
+        "ALTER TABLE `greek` DROP COLUMN `Ώ`, ADD COLUMN `ας` INT DEFAULT 3 AFTER `σασ`",
+        ["INSERT INTO greek (rn,`μυ`) VALUES (5,6)"],
+        "ALTER TABLE `İstanbul` ADD UNIQUE `Ü`(`rn`, `K`)",
+        ["INSERT INTO İstanbul (rn) VALUES (5)"],
+        "CREATE TABLE `ΟΔΟΣ` (`rn` INT NOT NULL,`Å` INT,PRIMARY KEY(`rn`))",
+        "CREATE TABLE `οδος` (`rn` INT NOT NULL,`z` INT,PRIMARY KEY(`rn`))",
+        "ALTER TABLE `οδοσ` ADD COLUMN `å` INT, ADD COLUMN `ẞ` INT DEFAULT 2",
+        "ALTER TABLE `οδος` ADD COLUMN `ß` INT DEFAULT 1, ADD COLUMN `SS` INT DEFAULT 2, ADD COLUMN `å` INT DEFAULT 9",
+        ["INSERT INTO `ΟΔΟΣ` (rn,`å`) VALUES (1,2)", "INSERT INTO `οδος` (rn,z) VALUES (1,3)"],
+        "RENAME TABLE `οδος` TO `表`, `ΟΔΟΣ` TO `οδος`",
+        ["INSERT INTO `οδος` (rn,`å`) VALUES (2,3)", "INSERT INTO `表` (rn,z) VALUES (2,4)"],
+        "TRUNCATE TABLE `表`",
+        "DROP TABLE `İSTANBUL`",
+        "CREATE TABLE `istanbul` (`rn` INT NOT NULL,PRIMARY KEY(`rn`))",
+        ["INSERT INTO istanbul VALUES (6)"],
+    ),
+    "views": (
+        "CREATE TABLE `t` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`))",
+        "CREATE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `v` AS SELECT * FROM `t`",
+        ["INSERT INTO t VALUES (1,10)"],
+        "CREATE OR REPLACE ALGORITHM = MERGE DEFINER = CURRENT_USER SQL SECURITY INVOKER VIEW `v` (`x`) AS SELECT `rn` FROM `t`",
+        "CREATE VIEW `w` AS SELECT `x`,1 AS `one` FROM `v`",
+        "ALTER TABLE `t` ADD COLUMN `b` INT DEFAULT 2",
+        ["INSERT INTO t VALUES (2,20,3)"],
+        "RENAME TABLE `w` TO `w2`",
+        "DROP VIEW `v`",
+        "CREATE TABLE `v` (`rn` INT NOT NULL,`c` VARCHAR(5),PRIMARY KEY(`rn`))",
+        ["INSERT INTO v VALUES (1,'x')", "INSERT INTO t VALUES (3,30,4)"],
+        "DROP VIEW IF EXISTS `nope`, `w2`",
+        "RENAME TABLE `t` TO `w2`",
+        "CREATE VIEW `t` AS SELECT * FROM `w2`",
+        ["INSERT INTO w2 VALUES (4,40,5)", "DELETE FROM v"],
+        "DROP TABLE `w2`",
+        "DROP VIEW `t`",
+        "CREATE TABLE `t` (`rn` INT NOT NULL,PRIMARY KEY(`rn`))",
+        ["INSERT INTO t VALUES (9)"],
+    ),
+    "rename swaps": (
+        "CREATE TABLE `t1` (`rn` INT NOT NULL,`a` INT,`g` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL,`b` INT,PRIMARY KEY(`rn`))",
+        "CREATE TABLE `t2` (`rn` INT NOT NULL,`c` VARCHAR(9),PRIMARY KEY(`rn`))",
+        "CREATE TABLE `t3` (`rn` INT NOT NULL,`c` VARCHAR(9),PRIMARY KEY(`rn`))",
+        ["INSERT INTO t1 (rn,a,b) VALUES (1,1,1)", "INSERT INTO t2 VALUES (1,'one')"],
+        "RENAME TABLE `t1` TO `tmp`, `t2` TO `t1`, `tmp` TO `t2`",
+        ["INSERT INTO t2 (rn,a,b) VALUES (2,2,2)", "INSERT INTO t1 VALUES (2,'two')", "DELETE FROM t2 WHERE rn=1"],
+        "ALTER TABLE `t2` ADD COLUMN `z` INT DEFAULT 4",
+        "RENAME TABLE `t1` TO `tmp`, `t3` TO `t1`, `t2` TO `t3`, `tmp` TO `t2`",
+        ["INSERT INTO t1 VALUES (3,'t')", "INSERT INTO t2 VALUES (3,'u')", "INSERT INTO t3 (rn,a,b,z) VALUES (3,3,3,3)"],
+        "RENAME TABLE `t1` TO `tmp`, `t2` TO `t1`, `tmp` TO `t2`",
+        "RENAME TABLE `t1` TO `tmp`, `t2` TO `t1`, `tmp` TO `t2`",
+        "RENAME TABLE `t3` TO `y`",
+        ["UPDATE y SET z=9", "UPDATE t1 SET c='w'"],
+        "TRUNCATE TABLE `t1`",
+        "RENAME TABLE `y` TO `t3`",
+        "RENAME TABLE `t1` TO `tmp`, `t3` TO `t1`, `tmp` TO `t3`",
+        "DROP TABLE `t3`",
+        "CREATE TABLE `t3` (`rn` INT NOT NULL,`q` INT,PRIMARY KEY(`rn`))",
+        ["INSERT INTO t3 VALUES (5,5)", "INSERT INTO t1 (rn,a) VALUES (5,5)"],
+        "DROP TABLE `t1`, `t2`",
+    ),
+    "rename chains": (
+        "CREATE TABLE `t` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`))",
+        ["INSERT INTO t VALUES (1,1)"],
+        "RENAME TABLE `t` TO `x`, `x` TO `y`",
+        ["INSERT INTO y VALUES (2,2)"],
+        "RENAME TABLE `y` TO `x`, `x` TO `y`",
+        ["UPDATE y SET a=3"],
+    ),
+    "options behind the parenthesis": (
+        "CREATE TABLE `a` (`rn` INT NOT NULL,`d` DATETIME,PRIMARY KEY(`rn`)) TTL = `d` + INTERVAL '300 2' YEAR_MONTH",
+        "CREATE TABLE `b` (`rn` INT NOT NULL,`d` DATETIME,PRIMARY KEY(`rn`)) COMMENT = 'PARTITION BY HASH (`rn`)' /*T![ttl] TTL = `d` + INTERVAL '900 1:2' DAY_MINUTE */ /*T![ttl] TTL_ENABLE = 'OFF' */ /*T![ttl] TTL_JOB_INTERVAL = '1h' */",
+        "CREATE TABLE `c` (`rn` INT NOT NULL,`a` INT,UNIQUE `u`(`rn`)) SHARD_ROW_ID_BITS = 4 PRE_SPLIT_REGIONS = 2 /*T![auto_id_cache] AUTO_ID_CACHE = 10 */",
+        "CREATE TABLE `d` (`rn` BIGINT NOT NULL /*T![auto_rand] AUTO_RANDOM(5) */,`a` INT,PRIMARY KEY(`rn`) /*T![clustered_index] CLUSTERED */) /*T![auto_rand_base] AUTO_RANDOM_BASE = 7 */ PRE_SPLIT_REGIONS = 3 /*T![placement] PLACEMENT POLICY = `pp` */",
+        "CREATE TABLE `e` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`),INDEX `i`(`a`)) SPLIT BETWEEN (0) AND (1000) REGIONS 4",
+        "CREATE TABLE `e` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`),INDEX `i`(`a`)) STATS_BUCKETS = 10 STATS_COL_CHOICE = 'LIST' STATS_COL_LIST = 'rn,a)' PARTITION BY RANGE (`rn`) (PARTITION `p0` VALUES LESS THAN (10) COMMENT = 'x) y' /*T![placement] PLACEMENT POLICY = `pp` */,PARTITION `p1` VALUES LESS THAN (MAXVALUE))",
+        ["INSERT INTO a VALUES (1,'2024-01-02 03:04:05')", "INSERT INTO b VALUES (1,NULL)", "INSERT INTO c VALUES (1,1)"],
+        ["INSERT INTO d (a) VALUES (1)", "INSERT INTO e VALUES (1,1),(11,2)"],
+        "ALTER TABLE `a` TTL = `d` + INTERVAL '400' YEAR TTL_ENABLE = 'OFF' TTL_JOB_INTERVAL = '3h'",
+        "ALTER TABLE `e` TRUNCATE PARTITION `p0`",
+        "ALTER TABLE `c` ADD COLUMN `x` INT DEFAULT 1, COMMENT = ') DROP COLUMN `a`'",
+        ["INSERT INTO c (rn) VALUES (2)", "INSERT INTO a VALUES (2,NULL)", "UPDATE e SET a=3"],
+    ),
+    "defaults in another time zone": (
+        "CREATE TABLE `t` (`rn` INT NOT NULL,PRIMARY KEY(`rn`))",
+        ["INSERT INTO t VALUES (1)"],
+        "SET time_zone = 'America/New_York'",
+        "ALTER TABLE `t` ADD COLUMN `a` TIMESTAMP NULL DEFAULT _UTF8MB4'2024-07-01 12:00:00'",
+        ["INSERT INTO t (rn) VALUES (2)"],
+        "SET time_zone = '-03:30'",
+        "ALTER TABLE `t` ADD COLUMN `b` TIMESTAMP(3) NOT NULL DEFAULT _UTF8MB4'2024-12-31 23:59:59.5', ADD COLUMN `c` DATETIME DEFAULT _UTF8MB4'2024-12-31 23:59:59'",
+        "ALTER TABLE `t` ALTER COLUMN `a` SET DEFAULT _UTF8MB4'2020-01-01 00:00:00'",
+        ["INSERT INTO t (rn) VALUES (3)"],
+        "SET time_zone = '+00:00'",
+        "ALTER TABLE `t` ADD COLUMN `d` TIMESTAMP NULL DEFAULT _UTF8MB4'2024-07-01 12:00:00' FIRST",
+        ["INSERT INTO t (rn) VALUES (4)", "UPDATE t SET b='2000-01-01' WHERE rn=1"],
+    ),
+    "a statement before any row": (
+        "CREATE TABLE `t` (`rn` INT NOT NULL,`a` INT,`b` INT,PRIMARY KEY(`rn`))",
+        "CREATE TABLE `u` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`))",
+        "CREATE TABLE `w` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`))",
+        "CREATE TABLE `x` (`rn` INT NOT NULL,`a` INT,PRIMARY KEY(`rn`))",
+        BEGIN,
+        "ALTER TABLE `t` DROP COLUMN `a`",
+        "ALTER TABLE `u` ADD COLUMN `c` INT DEFAULT 3 FIRST",
+        ["INSERT INTO t (rn,b) VALUES (1,10)", "INSERT INTO w VALUES (1,1)"],
+        "ALTER TABLE `u` RENAME COLUMN `a` TO `z`",
+        "RENAME TABLE `x` TO `y`",
+        ["INSERT INTO u VALUES (1,1,1)", "INSERT INTO t (rn,b) VALUES (2,20)", "INSERT INTO y VALUES (1,1)"],
+        "ALTER TABLE `w` ADD COLUMN `c` INT DEFAULT 3",
+        ["INSERT INTO w (rn) VALUES (2)", "UPDATE u SET z=2"],
+    ),
 }  # fmt: skip
 
 
-def play(database: str, script: Script) -> tuple[list[dict[str, object]], list[str]]:
-    """The steps of a script in a database of its own, and the statements that the server refused."""
+def play(database: str, script: Script) -> tuple[History, list[str]]:
+    """What came of a script in a database of its own, and the statements that the server refused."""
     tidb, snapshots = Tidb(database, "+00:00", LOOSE), Snapshots(database)
     for statement in PREPARED:
         tidb.takes(statement)
-    recorder, refused = Recorder(tidb, snapshots), []
+    recorder, refused, begins_at = Recorder(tidb, snapshots), [], 0
     for part in script:
         if not isinstance(part, str):
             recorder.transact(list(part))
+        elif part == BEGIN:
+            begins_at = recorder.steps[-1]["ts"]
+        elif part.startswith("SET "):
+            tidb.run(part)
         elif not recorder.execute(part):
             refused.append(part)
     tidb.close()
     snapshots.close()
-    return recorder.steps, refused
+    return {"id": database, "mode": LOOSE, "zone": "UTC", "begins_at": begins_at, "steps": recorder.steps}, refused
 
 
 def histories(_: Tidb, count: int, seed: int) -> Iterator[History]:
     """A history of each script."""
     for number, script in enumerate(SCRIPTS.values()):
-        steps, _refused = play(f"f{number}", script)
-        yield {"id": f"f{number}", "mode": LOOSE, "zone": "UTC", "steps": steps}
+        yield play(f"f{number}", script)[0]

@@ -18,8 +18,7 @@ REFUSALS = (
     "expected a partition's bound that is a literal of its column",
     "expected partitions by what can be computed from a row",
     "expected dates that show in which partition each row was",
-    "EXCHANGE PARTITION of",
-    "EXCHANGE PARTITION brought rows of",
+    "EXCHANGE PARTITION",
     "expected rows that belong to the partition, found others (WITHOUT VALIDATION)",
     "CREATE TABLE LIKE",
     "expected a change of type that this project can redo",
@@ -75,11 +74,17 @@ def mirror_differences(lake: FeedLake, stream: WorkloadStream) -> Iterator[str]:
 
 
 def _row_differences(name: Name, state: TableState, found: dict[int, dict[str, Any]]) -> Iterator[str]:
-    # A row whose key has a zero date is in quarantine.
-    wanted = {
-        number: row for number, row in state.values().items() if all(row[column] is not None for column in state.key)
+    # A row is in quarantine if its key had a zero date when it was written; the key may be another one now.
+    keyed = {name.lower() for _, columns in state.unique for name in columns}
+    wanted = state.values()
+    places = {str(name): place for place, (name, *_) in enumerate(state.columns)}
+    unsure = {
+        int(stored[places["rn"]] or 0)
+        for stored in state.rows
+        for name, place in places.items()
+        if name.lower() in keyed and (stored[place] or "").startswith("0000-")
     }
-    for number in found.keys() | wanted.keys():
+    for number in (found.keys() | wanted.keys()) - unsure:
         if found.get(number) != wanted.get(number):
             yield f"{name}, row {number}: {found.get(number)} for {wanted.get(number)}"
 

@@ -1,8 +1,9 @@
 """Workloads of whole databases on a TiDB server, with all tables as they were at the TSO of every step.
 
-A workload is one line of JSON: {id (its database), mode, zone, steps}. A step is what happened at the TSO `ts`: {sql}
-of a statement, or {} where a transaction was committed. Its `tables` are what was different at that TSO from the step
-before: by name {columns, unique, rows} as `Session` reads them, or null for a table that is gone. Rows are read in UTC,
+A workload is one line of JSON: {id (its database), mode, zone, steps}. A step is what happened at the TSO `ts`: {sql,
+type, infos} of a DDL job, or {} where a transaction was committed; `type` is TiDB's number of the action, `infos` are
+the tables as the job left them. `tables` are what was different at that TSO from the step before: by name {columns,
+unique, rows} as `Session` reads them, or null for a table that is gone. Rows are read in UTC,
 by a session of its own with `tidb_snapshot` at `ts`; statements and transactions are of a session of `mode` and `zone`.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 from ticdc_assets_tests.tidb.recording import History
 from ticdc_assets_tests.tidb.server import LOOSE, Snapshots, Tidb
+from ticdc_assets_tests.tidb.workloads import table_info
 from ticdc_assets_tests.tidb.workloads.statements import Statements
 
 STRICT = f"STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,{LOOSE}"
@@ -34,14 +36,20 @@ class Recorder:
         self.steps: list[dict[str, Any]] = []
 
     def execute(self, statement: str) -> bool:
-        """Run a statement; whether the server took it. The step is dated as TiCDC dates it: when the job finished."""
+        """Run a statement; whether the server took it as a job on this database.
+
+        A step is dated as TiCDC dates it: when the job finished.
+        """
         before = self._tidb.last_job()
         if not self._tidb.takes(statement):
             return False
-        job, finished_ts = self._tidb.finished(before)
-        if job > before:
-            self._note({"sql": self._tidb.written(job)}, finished_ts)
-        return job > before
+        jobs = self._tidb.jobs(before)
+        for job in jobs:
+            told = job["binlog"]
+            infos = told["MultipleTableInfos"] or [told["TableInfo"]]
+            step = {"sql": job["query"], "type": job["type"], "infos": [table_info.recorded(i) for i in infos if i]}
+            self._note(step, told["FinishedTS"])
+        return bool(jobs)
 
     def transact(self, statements: list[str]) -> None:
         """One transaction; statements that the server refuses are left out."""

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ticdc_assets_tests.tidb.partitions import any_cut
-from ticdc_assets_tests.tidb.statements import Table, any_alter, any_literal, any_row, any_table
+from ticdc_assets_tests.tidb.statements import SCRIPTS, Table, any_alter, any_literal, any_row, any_table
 
 NONCLUSTERED = " /*T![clustered_index] NONCLUSTERED */"
 
+_OPTIONS = (
+    " SHARD_ROW_ID_BITS = 4 PRE_SPLIT_REGIONS = 2",
+    " /*T![auto_id_cache] AUTO_ID_CACHE = 10 */ COMMENT = 'a), (`b`'",
+    " AUTO_INCREMENT = 5 ROW_FORMAT = DYNAMIC STATS_PERSISTENT = 1",
+)
 _MOMENTS = (
     *(
         "1970-01-02 00:00:01",
@@ -60,7 +65,8 @@ class Statements:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.tables: dict[str, LiveTable] = {}
-        self._names = 0
+        self._names: list[str] = []
+        self._views = 0
         self._rows = 0
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -72,11 +78,11 @@ class Statements:
 
     def _new_name(self) -> str:
         if self._names and self._random.random() < 0.3:
-            number = self._random.randint(1, self._names)
-            if f"t{number}" not in self.tables:
-                return f"t{number}"
-        self._names += 1
-        return f"t{self._names}"
+            name = self._random.choice(self._names)
+            if name not in self.tables:
+                return name
+        self._names.append(f"{self._random.choice(('t', 't', *SCRIPTS))}{len(self._names) + 1}")
+        return self._names[-1]
 
     def _plain(self) -> tuple[LiveTable, str]:
         table, create = any_table(self._random, self._new_name())
@@ -84,6 +90,7 @@ class Statements:
         if key >= 0 and self._random.random() < 0.6:
             end = create.index(")", key) + 1
             create = create[:end] + NONCLUSTERED + create[end:]
+        create += self._random.choice(("", "", "", *_OPTIONS))
         return LiveTable(table.name, table.types), create
 
     def _partitioned(self) -> tuple[LiveTable, str]:
@@ -177,8 +184,8 @@ class Statements:
         if table.method and self._random.random() < 0.75:
             return self._random.choice(self._of_partitions(table))(table)
         return self._random.choice(
-            (*[self._alter] * 6, *[self._key] * 3, self._rename, self._swap, self._truncate, self._drop, self._like,
-             self._repartition)
+            (*[self._alter] * 6, *[self._key] * 3, self._rename, self._swap, self._view, self._truncate, self._drop,
+             self._like, self._repartition)
         )(table)  # fmt: skip
 
     def _alter(self, table: LiveTable) -> Candidate:
@@ -206,6 +213,12 @@ class Statements:
         for new, table in moved.items():
             table.name = new
             self.tables[new] = table
+
+    def _view(self, table: LiveTable) -> Candidate:
+        """A view that comes or goes, often under a name that there was before."""
+        self._views = self._views % 2 + 1
+        made = f"CREATE VIEW `v{self._views}` AS SELECT `rn` FROM `{table.name}`"
+        return Candidate(self._random.choice((made, f"DROP VIEW `v{self._views}`")), lambda: None)
 
     def _truncate(self, table: LiveTable) -> Candidate:
         return Candidate(f"TRUNCATE TABLE `{table.name}`", lambda: None)

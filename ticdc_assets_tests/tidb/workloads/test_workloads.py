@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.spark import LocalWorkers
-from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb.recorded import recorded
 from ticdc_assets_tests.tidb.replayed import TableState
 from ticdc_assets_tests.tidb.workloads.judge import mirror_differences, schema_differences
 from ticdc_assets_tests.tidb.workloads.recording import MODES, ZONES
+from ticdc_assets_tests.tidb.workloads.sinks import SINKS
 from ticdc_assets_tests.tidb.workloads.stream import Name, WorkloadStream
 
 RUNS = 3
 
 
-@pytest.fixture(params=ZONES)
+@pytest.fixture(params=zip(SINKS, ZONES, strict=True), ids="-".join)
 def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
-    found = [workload for workload in recorded("workloads") if workload["zone"] == request.param]
+    sink, zone = request.param
+    found = [workload for workload in recorded("workloads") if workload["zone"] == zone]
     assert {workload["mode"] for workload in found} == {*MODES}
-    return WorkloadStream(SmallStream(tmp_path), found)
+    return WorkloadStream(SINKS[sink](tmp_path, zone), found)
 
 
 def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
@@ -29,7 +30,7 @@ def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
     while not stream.is_over:
         stream.go_on(1)
         states.append((stream.ts, dict(stream.tables)))
-    lake = stream.stream.lake(time_zone=stream.zone.key)
+    lake = stream.lake()
 
     lake.publish(LocalWorkers())
 
@@ -40,7 +41,7 @@ def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
 
 @pytest.mark.spark
 def test_mirrors_hold_what_the_server_had_when_each_run_ended(stream: WorkloadStream):
-    lake = stream.stream.lake(time_zone=stream.zone.key)
+    lake = stream.lake()
     for number in range(RUNS):
         stream.go_on(stream.length // RUNS + (number == 0))
 

@@ -1,1 +1,0 @@
-"""The validated config, as all other code has it."""
