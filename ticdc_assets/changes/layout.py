@@ -27,6 +27,9 @@ SEQ: Final = "_ticdc_seq"
 TABLE_VERSION: Final = "_ticdc_table_version"
 BEFORE: Final = "_ticdc_before"
 
+FROM_TIDB_SEQ: Final = (1 << 63) - (1 << 32)
+"""The smallest `_ticdc_seq` of a change that was read from TiDB. Such a change is the newest one of its commit_ts."""
+
 SYSTEM_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
     (OP, pa.string()),
     (COMMIT_TS, pa.int64()),

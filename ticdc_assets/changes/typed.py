@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
 from ticdc_assets.protocols.values import text_columns
-from ticdc_assets.protocols.values.ambiguous_times import count_ambiguous
+from ticdc_assets.protocols.values.ambiguous_times import count_ambiguous, is_ambiguous
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, CHARACTER_KINDS, arrow_type
 from ticdc_assets.schema.model import Column, Kind
@@ -107,25 +107,54 @@ def concat(parts: Sequence[TypedChanges]) -> TypedChanges:
 
 Cast = Callable[[Column, pa.Array], pa.Array]
 """(column, sent values) to the values of its Arrow type; DecodeError where one does not fit."""
-_Images = tuple[pa.Array, ...]
 
 
-def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
-    """Casts raw rows of text to the types of `columns`; a column that the rows do not have is NULL.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How sent values are read.
 
-    Args:
-        raw: rows of one schema version; `raw.columns` names their columns.
-        columns: the columns of the version.
-        unique: the columns of the handle key and of all unique keys.
-        forms: how the protocol writes values.
-
-    Raises:
-        DecodeError: a value does not fit the type of its column; no row of the batch can be used then.
+    cast: converts the sent values of a column.
+    zone: the time zone in which TIMESTAMPs are sent that name none.
+    cells: the sent values, if arrays of them hold their indices (`protocols.columnar.event_rows`).
+    names_zones: whether TIMESTAMPs may name their time zone.
+    is_exact: whether `wires` gives the values as the reference decoder has them.
     """
-    where = {name: number for number, name in enumerate(raw.columns)}
-    places = [where.get(column.name) for column in columns]
-    changes = with_types(raw, columns, places, lambda column, texts: _cast(column, texts, forms), forms.zone)
-    return split_key_moves(changes, unique)
+
+    cast: Cast
+    zone: str
+    cells: Sequence[Any] | None = None
+    names_zones: bool = False
+    is_exact: bool = True
+
+    @classmethod
+    def of_cells(cls, cells: Sequence[Any], value: Callable[[Column, Any], Any], zone: str) -> Reading:
+        """Reads arrays of indices in `cells` value by value."""
+
+        def cast(column: Column, sent: pa.Array) -> pa.Array:
+            values = [None if at is None else value(column, cells[at]) for at in sent.to_pylist()]
+            return pa.array(values, arrow_type(column.type))
+
+        return cls(cast, zone, cells, names_zones=True)
+
+    def wires(self, sent: pa.Array) -> list[Any]:
+        """The sent values of an array."""
+        if self.cells is None:
+            return list(sent.to_pylist())
+        return [None if at is None else self.cells[at] for at in sent.to_pylist()]
+
+    def count_ambiguous(self, column: Column, sent: pa.Array, values: pa.Array) -> int:
+        """The number of TIMESTAMPs among the values of a column whose wall time occurs twice."""
+        if column.type.kind is not Kind.TIMESTAMP:
+            return 0
+        if self.cells is None:
+            return count_ambiguous(column, sent, values, self.zone)
+        pairs = zip(self.wires(sent), values.to_pylist(), strict=True)
+        return sum(is_ambiguous(column, wire, value, self.zone) for wire, value in pairs)
+
+
+def text_reading(forms: TextForms) -> Reading:
+    """Reads texts of these forms."""
+    return Reading(lambda column, texts: _cast(column, texts, forms), forms.zone)
 
 
 def _cast(column: Column, texts: pa.Array, forms: TextForms) -> pa.Array:
@@ -134,20 +163,16 @@ def _cast(column: Column, texts: pa.Array, forms: TextForms) -> pa.Array:
     return text_columns.column(column.type, texts, forms)
 
 
-def with_types(
-    raw: RawRows, columns: Sequence[Column], places: Sequence[int | None], cast: Cast, zone: str
-) -> TypedChanges:
+def with_types(raw: RawRows, columns: Sequence[Column], places: Sequence[int | None], reading: Reading) -> TypedChanges:
     """The rows with the types of `columns`.
 
     Args:
         places: for each of `columns`, its index among the columns of the rows; None where the rows lack it.
-        cast: converts the sent values of a column.
-        zone: the time zone in which TIMESTAMPs are sent.
     """
     sent = [
         (n, column, place) for n, (column, place) in enumerate(zip(columns, places, strict=True)) if place is not None
     ]
-    new, old = _both_cast(raw, sent, cast)
+    new, old = _both_cast(raw, sent, reading.cast)
     dates = ((n, place) for n, column, place in sent if column.type.kind in DATE_KINDS)
     nulls = {n: pa.nulls(len(raw), arrow_type(c.type)) for n, c in enumerate(columns) if n not in new or n not in old}
     return TypedChanges(
@@ -161,7 +186,7 @@ def with_types(
         tuple(old[n] if n in old else nulls[n] for n in range(len(columns))),
         raw.has_before if raw.has_before is not None else pa.array(np.zeros(len(raw), np.bool_)),
         sum(new[n].null_count - raw.wire[place].null_count for n, place in dates),
-        sum(count_ambiguous(column, raw.wire[place], new[n], zone) for n, column, place in sent),
+        sum(reading.count_ambiguous(column, raw.wire[place], new[n]) for n, column, place in sent),
     )
 
 

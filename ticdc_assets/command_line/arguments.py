@@ -81,6 +81,14 @@ def with_config(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
+def asked(question: str, argument: str) -> str:
+    """What the user types. Raises ConfigError where there is no terminal, or nothing is typed."""
+    answer = input(question).strip() if sys.stdin.isatty() else ""
+    if not answer:
+        raise ConfigError(argument, "a value", "none", "Write it after the command.")
+    return answer
+
+
 def path(text: str) -> Path:
     """A path. `Path` would take an empty text as the current folder."""
     return Path(not_empty(text))

@@ -1,4 +1,4 @@
-"""The commands that test a set-up and its data: config, check, doctor, inspect, discover.
+"""The commands that make or test a set-up, and its data: init, config, check, doctor, inspect, discover.
 
 Each imports what it needs when it runs, so that --help and config errors are fast.
 """
@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import Any
 
-from ticdc_assets.command_line.arguments import chosen_of, command, with_config
+from ticdc_assets.command_line.arguments import asked, chosen_of, command, path, with_config
 from ticdc_assets.printable import printable
 
 
 def add_to(commands: Any) -> None:
     """Add these commands."""
+    _add_init(commands)
     _add_config(commands)
     _add_check(commands)
     _add_doctor(commands)
     _add_inspect(commands)
     _add_discover(commands)
+
+
+def _add_init(commands: Any) -> None:
+    init = command(commands, "init", "write changefeeds.yaml for a stream, and test it")
+    init.add_argument("place", metavar="SINK_URI", nargs="?", help="or a path, as for inspect; asked for if left out")
+    init.add_argument("--config", type=path, metavar="FILE", default=Path("changefeeds.yaml"), help="the file to write")
+    init.add_argument("--name", metavar="NAME", help="the changefeed's name (default: from the URI)")
+    init.add_argument("--config-file", type=path, metavar="TOML", help="the file given to cdc with --config")
+    init.add_argument("--time-zone", metavar="ZONE", help="the zone in which TiCDC writes TIMESTAMP (default: UTC)")
+    init.add_argument("--schema-registry", metavar="URL", help="that of the Avro protocol")
+    init.set_defaults(command=_init)
 
 
 def _add_config(commands: Any) -> None:
@@ -58,6 +71,21 @@ def _add_inspect(commands: Any) -> None:
 def _add_discover(commands: Any) -> None:
     discover = with_config(command(commands, "discover", "find the tables of the source, so that they have assets"))
     discover.set_defaults(command=_discover)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from ticdc_assets.commands.diagnose.init import NewConfig, init
+
+    place = arguments.place or asked("The sink URI of the changefeed: ", "SINK_URI")
+    wanted = NewConfig(
+        path=arguments.config,
+        place=place,
+        name=arguments.name,
+        config_file=arguments.config_file,
+        time_zone=arguments.time_zone,
+        registry=arguments.schema_registry,
+    )
+    return init(wanted, os.environ)
 
 
 def _config(arguments: argparse.Namespace) -> int:

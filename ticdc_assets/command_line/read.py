@@ -69,6 +69,7 @@ def _add_verify(commands: Any) -> None:
         help="rows that one statement reads (default: 20000)",
     )
     verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
+    verify.add_argument("--repair", action="store_true", help="add TiDB's rows where mirrors differ (needs Java)")
     verify.add_argument("--json", action="store_true", help="a JSON list")
     verify.set_defaults(command=_verify)
 
@@ -120,4 +121,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     from ticdc_assets.commands.read.verify import VerifyOptions, verify_mirrors
 
     options = VerifyOptions(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
+    if arguments.repair:
+        from ticdc_assets.commands.repair.repair import repair_mirrors
+
+        return repair_mirrors(config, only(config, chosen), options)
     return verify_mirrors(config, only(config, chosen), options)

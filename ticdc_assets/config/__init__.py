@@ -7,7 +7,7 @@ repr or str contains a credential.
 from __future__ import annotations
 
 from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, SCHEMA, editor_line, load
-from ticdc_assets.config.model import (
+from ticdc_assets.config.model.config import (
     BadInputPolicy,
     CatalogConfig,
     Changefeed,
@@ -25,8 +25,7 @@ from ticdc_assets.config.model import (
     SparkConfig,
     ZeroDates,
 )
-from ticdc_assets.config.secrets import Secret, Settings, redacted
-from ticdc_assets.config.sink import (
+from ticdc_assets.config.model.sink import (
     CsvSinkOptions,
     DateSeparator,
     LargeMessageHandle,
@@ -35,7 +34,7 @@ from ticdc_assets.config.sink import (
     SinkOptions,
     Storage,
 )
-from ticdc_assets.config.source_model import (
+from ticdc_assets.config.model.source import (
     CaptureSource,
     KafkaSource,
     KafkaStart,
@@ -47,7 +46,8 @@ from ticdc_assets.config.source_model import (
     Upstream,
     UpstreamTls,
 )
-from ticdc_assets.config.ticdc_keys import read_sink
+from ticdc_assets.config.reading.secrets import Secret, Settings, redacted
+from ticdc_assets.config.ticdc.sink_options import read_sink
 from ticdc_assets.names import IdentifierTemplates
 
 __all__ = [

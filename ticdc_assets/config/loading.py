@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from ticdc_assets.config.files import text_of
-from ticdc_assets.config.model import Config
-from ticdc_assets.config.reading import Problems, Section, parse_yaml
+from ticdc_assets.config.model.config import Config
+from ticdc_assets.config.reading.files import text_of
+from ticdc_assets.config.reading.sections import Problems, Section, parse_yaml
 from ticdc_assets.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "TICDC_ASSETS_CONFIG"
@@ -56,7 +56,9 @@ def _read(path: Path, environ: Mapping[str, str], lake: Path, advice: str) -> Co
         values = None
     problems.raise_if_any()
     root = Section(values or {}, "", problems)
-    from ticdc_assets.config.whole import config_of  # pydantic and the models take time, and workers need none
+    from ticdc_assets.config.keys.config_file import (
+        config_of,  # pydantic and the models take time, and workers need none
+    )
 
     config = config_of(root, environ, path, lake)
     problems.raise_if_any()

@@ -11,11 +11,15 @@ from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_history import written_history_of
 from ticdc_assets.tables.written_settings import SETTINGS
+from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
+    from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
@@ -98,3 +102,23 @@ def unknown_table(schema: str, table: str, state: str, note: Note) -> TableRecor
 def unknown_id(schema: str, table: str) -> str:
     """The source table id of a table without a known schema."""
     return f"{schema}.{table}@unknown"
+
+
+def record_changelogs(
+    lake: Lake, run_id: str, changelogs: Mapping[str, Table], new: tuple[TableRecord, ...] = ()
+) -> None:
+    """Record the present snapshots of changelogs that gained changes outside of a run, and `new` tables. `complete` is
+    set again when the mirrors have followed."""
+    newest = lake.control.newest()
+    if newest is None:
+        return
+    snapshots = {i: table.current_snapshot() for i, table in changelogs.items()}
+    tables = tuple(
+        replace(table, changelog_snapshot_id=snapshot.snapshot_id)
+        if (snapshot := snapshots.get(table.source_table)) is not None
+        else table
+        for table in newest.tables
+    )
+    if (tables := tables + new) != newest.tables:
+        fresh = replace(newest, recorded_at=now(), run_id=run_id, tables=tables)
+        lake.control.record(replace(fresh, complete=False, settled=False))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.config.sink import Protocol
+from ticdc_assets.config.model.sink import Protocol
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.protocol import StreamSettings

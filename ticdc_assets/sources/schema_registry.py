@@ -27,7 +27,7 @@ import orjson
 from ticdc_assets.errors import SourceError
 
 if TYPE_CHECKING:
-    from ticdc_assets.config.source_model import RegistryAuth
+    from ticdc_assets.config.model.source import RegistryAuth
 
 DEADLINE_S: Final = 30.0
 """Time limit of one request, without its retries."""

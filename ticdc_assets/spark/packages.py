@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.config.object_store import StoreType
+from ticdc_assets.config.model.object_store import StoreType
 
 if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig

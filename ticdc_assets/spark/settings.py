@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.config.secrets import Settings
+from ticdc_assets.config.reading.secrets import Settings
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.spark.catalog_settings import catalog_conf
 from ticdc_assets.spark.packages import packages_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.config.secrets import redacted
+from ticdc_assets.config.reading.secrets import redacted
 from ticdc_assets.errors import EngineError, MachineError
 from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, is_outage, log_named, note_frames
 from ticdc_assets.spark import class_archive, class_path

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from ticdc_assets.catalog_answers import advice_for_catalog
-from ticdc_assets.config.object_store import PYARROW_ADVICE, StoreType
+from ticdc_assets.config.model.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import redacted_error
 from ticdc_assets.tables.hive_connections import serve_threads

@@ -35,10 +35,11 @@ from pyiceberg.types import (
 
 from ticdc_assets.errors import LakeError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
-from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.iceberg.types import field_id
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
+from ticdc_assets.tables.lake_format import MARK, load_control_table, marked
 from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID
 
 if TYPE_CHECKING:
@@ -151,18 +152,19 @@ class LandedOffsets:
 
 def load(catalog: Catalog, namespace: Identifier) -> Table | None:
     """The table; None before the first landing."""
-    return load_or_none(catalog, (*namespace, MESSAGES))
+    return load_control_table(catalog, (*namespace, MESSAGES))
 
 
 def ensure(catalog: Catalog, namespace: Identifier) -> Table:
     """The table, created where there is none. One of an older version gets the columns that it lacks."""
     table = load(catalog, namespace)
     if table is not None:
+        table = marked(table)
         return table if _COLUMNS.keys() <= _names(table) else _widened(table)
     ensure_namespace(catalog, namespace)
     identifier = (*namespace, MESSAGES)
     try:
-        return catalog.create_table(identifier, _SCHEMA, partition_spec=_SPEC, properties=_PROPERTIES)
+        return catalog.create_table(identifier, _SCHEMA, partition_spec=_SPEC, properties=_PROPERTIES | MARK)
     except TableAlreadyExistsError:
         return catalog.load_table(identifier)
 

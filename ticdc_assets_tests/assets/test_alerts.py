@@ -90,13 +90,13 @@ def test_a_check_is_reported_when_it_begins_to_fail_and_when_it_passes_again(
     feed.checkpoint(time.time() - to_datetime(ts(0)).timestamp())
     [lag] = after(feed, instance, sent)
 
-    assert [line.partition(":")[0] for line in late.splitlines()[1:]] == ["ERROR shop/watermarks source_keeps_up"]
+    assert [line.partition(":")[0] for line in late.splitlines()[1:]] == ["ERROR shop/watermarks checkpoint_near_clock"]
     assert {line.partition(":")[0] for line in red.splitlines()[1:]} == {
-        "ERROR shop/mirror/shop/users goes_on",
-        "ERROR shop/watermarks all_tables_go_on",
+        "ERROR shop/mirror/shop/users not_held",
+        "ERROR shop/watermarks no_table_held",
     }
     assert again == []
-    assert "PASSED shop/watermarks source_keeps_up:" in lag
+    assert "PASSED shop/watermarks checkpoint_near_clock:" in lag
     assert [s.default_status for s in alerts(sent.append)] == [dg.DefaultSensorStatus.STOPPED] * 3
 
 
@@ -171,5 +171,5 @@ def test_the_snippet_of_the_documentation_sends_to_slack_and_by_mail(
     evaluated({s.name: s for s in defs.get_repository_def().sensor_defs}, instance, run)
 
     assert len(received) == len(mails) == 1
-    assert "goes_on: Stopped" in received[0]
-    assert "goes_on: Stopped" in mails[0].get_content()
+    assert "not_held: Stopped" in received[0]
+    assert "not_held: Stopped" in mails[0].get_content()

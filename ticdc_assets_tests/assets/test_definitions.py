@@ -127,7 +127,7 @@ def test_only_a_source_of_files_is_checked_for_gaps_in_its_files(tmp_path: Path)
     keys = both.definitions.resolve_asset_graph().asset_check_keys
 
     assert {key.asset_key.path[0] for key in keys if key.name == "no_gaps_in_files"} == {"files"}
-    assert {key.asset_key.path[0] for key in keys if key.name == "source_keeps_up"} == {"files", "messages"}
+    assert {key.asset_key.path[0] for key in keys if key.name == "checkpoint_near_clock"} == {"files", "messages"}
 
 
 def test_sensors_and_schedules_are_off_by_default(tmp_path: Path):

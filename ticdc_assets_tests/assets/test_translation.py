@@ -26,14 +26,14 @@ pytestmark = [  # Dagster's own, while it loads components
 ]
 
 TRANSLATION = {
-    "key": "lake/{{ data.kind }}/{{ data.name }}",
+    "key": "lake/{{ data.schema ~ '/' if data.schema else '' }}{{ data.name }}",
     "group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}",
     "tags": {"domain": "crm"},
     "owners": ["team:data"],
     "kinds": ["tidb"],
     "description": "{{ data.schema }}.{{ data.table }}",
 }
-MIRROR, CHANGES = dg.AssetKey(["lake", "mirror", "users"]), dg.AssetKey(["lake", "changelog", "users_changes"])
+MIRROR, CHANGES = dg.AssetKey(["lake", "shop", "users"]), dg.AssetKey(["lake", "shop", "users_changes"])
 
 
 class Renamed(TicdcAssetsComponent):
@@ -69,19 +69,19 @@ def test_a_translation_in_yaml_changes_all_that_dagster_shows(tmp_path: Path):
         graph = definitions.resolve_asset_graph()
 
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
-        "lake/source/source",
-        "lake/schema_cache/schema_cache",
-        "lake/quarantine/quarantine",
-        "lake/changelog/users_changes",
-        "lake/mirror/users",
-        "lake/watermarks/watermarks",
+        "lake/source",
+        "lake/schema_cache",
+        "lake/quarantine",
+        "lake/shop/users_changes",
+        "lake/shop/users",
+        "lake/watermarks",
     }
     mirror = graph.get(MIRROR)
     assert (mirror.group_name, graph.get(CHANGES).group_name) == ("marts", "shop")
     assert (mirror.tags["domain"], list(mirror.owners), mirror.kinds) == ("crm", ["team:data"], {"tidb"})
     assert mirror.description == "shop.users"
     assert mirror.parent_keys == {CHANGES}
-    assert {key.asset_key for key in graph.asset_check_keys if key.name == "goes_on"} == {MIRROR}
+    assert {key.asset_key for key in graph.asset_check_keys if key.name == "not_held"} == {MIRROR}
 
 
 @pytest.mark.usefixtures("without_java")
@@ -94,20 +94,20 @@ def test_a_run_reports_under_the_translated_keys_also_a_table_that_is_new(tmp_pa
         )
         feed.table("shop", "orders", 11).rows("shop", "orders", ("I", 1, "x", 12)).checkpoint(20)
         later = feed.run(instance, definitions)
-        days = instance.get_materialized_partitions(dg.AssetKey(["lake", "days", "days"]))
-        tso = recorded_tso(instance, "shop", dg.AssetKey(["lake", "watermarks", "watermarks"]))
-        new = instance.get_latest_materialization_event(dg.AssetKey(["lake", "mirror", "orders"]))
+        days = instance.get_materialized_partitions(dg.AssetKey(["lake", "days"]))
+        tso = recorded_tso(instance, "shop", dg.AssetKey(["lake", "watermarks"]))
+        new = instance.get_latest_materialization_event(dg.AssetKey(["lake", "shop", "orders"]))
         found = {key.path[0] for key in instance.all_asset_keys()}
 
     materialized = materializations(result)
     assert (failures(result), failures(later)) == ([], [])
     assert (
-        materialized["lake/mirror/users"]["dagster/row_count"]
-        == materialized["lake/changelog/users_changes"]["dagster/row_count"]
+        materialized["lake/shop/users"]["dagster/row_count"]
+        == materialized["lake/shop/users_changes"]["dagster/row_count"]
     )
-    lineage = materialized["lake/mirror/users"]["dagster/column_lineage"].deps_by_column["id"]
+    lineage = materialized["lake/shop/users"]["dagster/column_lineage"].deps_by_column["id"]
     assert [dep.asset_key for dep in lineage] == [CHANGES]
-    assert checks(result)["lake/mirror/users", "goes_on"].passed
+    assert checks(result)["lake/shop/users", "not_held"].passed
     assert [event.asset_key.path[0] for event in sensor.asset_events] == ["lake"]
     assert (days, tso, new is not None) == ({"2025-10-08"}, ts(20), True)
     assert found == {"lake"}  # nothing under a plain key

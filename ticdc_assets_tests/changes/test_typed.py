@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.typed import TypedChanges, changelog_table, commit_time, concat, seq_of, typed, with_types
+from ticdc_assets.changes.typed import (
+    Reading,
+    TypedChanges,
+    changelog_table,
+    commit_time,
+    concat,
+    seq_of,
+    split_key_moves,
+    text_reading,
+    with_types,
+)
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
@@ -22,6 +33,15 @@ from ticdc_assets.schema.model import Column
 
 FORMS = TextForms(binary="base64", enum="label")
 COLUMNS = (Column("id", parse_type("INT")), Column("d", parse_type("DATE")), Column("v", parse_type("VARCHAR(9)")))
+
+
+def typed(raw: RawRows, columns: Sequence[Column], unique: Sequence[str], forms: TextForms) -> TypedChanges:
+    """The changes of rows of text, by the names of their columns."""
+    where = {name: number for number, name in enumerate(raw.columns)}
+    changes = with_types(raw, columns, [where.get(column.name) for column in columns], text_reading(forms))
+    return split_key_moves(changes, unique)
+
+
 Row = tuple[str, tuple[Any, ...], tuple[Any, ...] | None]
 """Op, new values and old values of a change, as text."""
 
@@ -141,7 +161,7 @@ def test_new_and_old_values_may_be_sent_in_different_forms():
         return values.cast(arrow_type(column.type))
 
     for each in (rows, mixed):
-        found = with_types(each, COLUMNS, range(3), cast, "UTC")
+        found = with_types(each, COLUMNS, range(3), Reading(cast, "UTC"))
         assert [array.to_pylist() for array in found.now] == [[7, 8], [None, None], ["x", "y"]]
         assert [array.to_pylist() for array in found.before] == [[6, None], [None, None], ["w", None]]
 

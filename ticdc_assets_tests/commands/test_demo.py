@@ -221,6 +221,23 @@ def test_demo_clears_what_an_earlier_demo_left_and_nothing_else(tmp_path: Path):
     assert (folder / "storage_csv" / "metadata").is_file()
 
 
+def test_demo_leaves_a_config_alone_that_was_edited(tmp_path: Path, capfd: Any):
+    folder = tmp_path / "demo"
+    demo_module.prepare(folder)
+    config = folder / "changefeeds.yaml"
+    mine = config.read_text() + "# mine\n"
+    config.write_text(mine)
+
+    assert main(["demo", "--dir", str(folder)]) == 2
+
+    assert config.read_text() == mine
+    assert (folder / "storage_csv" / "metadata").is_file()
+    assert "Name a new folder with --dir, or move the file away." in capfd.readouterr().err
+    config.rename(tmp_path / "mine.yaml")
+    demo_module.prepare(folder)
+    assert config.is_file()
+
+
 def test_runs_that_are_started_in_the_demos_ui_keep_what_they_print(tmp_path: Path):
     demo_module.prepare(tmp_path / "demo")
     home = tmp_path / "demo" / demo_module.HOME

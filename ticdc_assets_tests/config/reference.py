@@ -16,16 +16,16 @@ from jsonschema import Draft7Validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from ticdc_assets.config import SCHEMA
-from ticdc_assets.config.catalog import CatalogKeys
-from ticdc_assets.config.changefeed_keys import ChangefeedKeys, OnChange, TargetKeys
-from ticdc_assets.config.config_file import ConfigFile, SparkKeys
-from ticdc_assets.config.dagster_settings import DagsterKeys
-from ticdc_assets.config.kafka_keys import KafkaKeys, SecurityKeys
-from ticdc_assets.config.object_store_keys import ObjectStoreKeys
-from ticdc_assets.config.source import AuthKeys, RegistryKeys, SourceKeys
-from ticdc_assets.config.upstream import TlsKeys, UpstreamKeys
-from ticdc_assets.config.validation import Keys
-from ticdc_assets.config.values import SETTING, TEXT, TEXTS, VARIABLE
+from ticdc_assets.config.keys.catalog import CatalogKeys
+from ticdc_assets.config.keys.changefeed_keys import ChangefeedKeys, OnChange, TargetKeys
+from ticdc_assets.config.keys.config_file import ConfigFile, SparkKeys
+from ticdc_assets.config.keys.dagster import DagsterKeys
+from ticdc_assets.config.keys.kafka import KafkaKeys, SecurityKeys
+from ticdc_assets.config.keys.object_store import ObjectStoreKeys
+from ticdc_assets.config.keys.source import AuthKeys, RegistryKeys, SourceKeys
+from ticdc_assets.config.keys.upstream import TlsKeys, UpstreamKeys
+from ticdc_assets.config.reading.validation import Keys
+from ticdc_assets.config.reading.values import SETTING, TEXT, TEXTS, VARIABLE
 from ticdc_assets_tests.documentation.pages import REPOSITORY
 
 PAGE: Final = REPOSITORY / "docs" / "config.md"

@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 
 from ticdc_assets.cli import main
 from ticdc_assets.config import PACKAGED_SAMPLE, SCHEMA, editor_line
-from ticdc_assets.config.reading import parse_yaml
+from ticdc_assets.config.reading.sections import parse_yaml
 from ticdc_assets_tests.config.config_file import MINIMAL, whole, with_feed, written
 from ticdc_assets_tests.config.reference import PAGE, marked, page, schema
 from ticdc_assets_tests.documentation.pages import REPOSITORY, pages

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.config.ticdc_keys import read_sink
+from ticdc_assets.config.ticdc.sink_options import read_sink
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv.options import CsvOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.config.sink import Protocol
+from ticdc_assets.config.model.sink import Protocol
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms

@@ -115,8 +115,10 @@ class Team:
     # -- the command line ---------------------------------------------------------------------------------------------
 
     def call(self, command: str, *arguments: str) -> int:
-        """The exit code of a command, in this process."""
-        return main(self._command(command, *arguments))
+        """The exit code of a command, in this process. It leaves the Spark session to what is done next."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spark, "stop", lambda: None)
+            return main(self._command(command, *arguments))
 
     def _command(self, command: str, *arguments: str) -> list[str]:
         return [command, "--config", str(self.lake.config.path), *arguments]

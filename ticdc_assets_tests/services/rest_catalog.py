@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
@@ -64,7 +68,7 @@ def rest_catalog(
         login: what clients have to get their tokens with, at `/v1/oauth/tokens`; None for the token TOKEN.
     """
     [port] = free_ports(1)
-    classes, path = _compiled(folder), _class_path()
+    classes, path = _compiled(), _class_path()
     database = {"uri": f"jdbc:sqlite:{folder}/rest.db?busy_timeout=30000", **behind}
     settings = [str(port), TOKEN, warehouse, str(unknown_every)]
     settings += [f"{key}={value}" for key, value in database.items()]
@@ -95,8 +99,11 @@ def _class_path() -> str:
     return ":".join([*jars, f"{Path(pyspark.__file__).parent}/jars/*"])
 
 
-def _compiled(folder: Path) -> Path:
-    classes = folder / "classes"
+@cache
+def _compiled() -> Path:
+    """The classes of the server, compiled once for all tests of this process."""
+    classes = Path(tempfile.mkdtemp(prefix="rest-catalog-"))
+    atexit.register(shutil.rmtree, classes, ignore_errors=True)
     command = ["javac", "-d", str(classes), "-cp", _class_path(), str(_SOURCE)]
     subprocess.run(command, check=True, timeout=START_TIMEOUT_S)
     return classes

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.config.secrets import Secret
-from ticdc_assets.config.source_model import RegistryAuth
+from ticdc_assets.config.model.source import RegistryAuth
+from ticdc_assets.config.reading.secrets import Secret
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources import schema_registry
 from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas, UnknownSchemaError

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 
 from ticdc_assets.assets.checks import results as verdicts
 from ticdc_assets.assets.checks.fold_count import FoldCount, count_fold
-from ticdc_assets.assets.checks.results import LagLimits, Verdict, source_moves
+from ticdc_assets.assets.checks.results import LagLimits, Verdict, checkpoint_near_clock
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable, is_sample, not_loaded
 from ticdc_assets.assets.metadata.shown import shown
@@ -32,19 +32,19 @@ from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.foreign_writes import foreign_writes
 
-GOES_ON: Final = "goes_on"
+NOT_HELD: Final = "not_held"
 NOTHING_QUARANTINED: Final = "nothing_quarantined"
-KEEPS_UP: Final = "keeps_up"
+NEAR_SOURCE: Final = "near_source_checkpoint"
 ROWS_EQUAL: Final = "rows_equal_the_changelog"
 WRITTEN_BY_RUNS: Final = "written_by_runs_alone"
-ALL_GO_ON: Final = "all_tables_go_on"
+NO_TABLE_HELD: Final = "no_table_held"
 QUARANTINE_EMPTY: Final = "quarantine_is_empty"
 NO_GAPS: Final = "no_gaps_in_files"
-SOURCE_MOVES: Final = "source_keeps_up"
+NEAR_CLOCK: Final = "checkpoint_near_clock"
 NO_LATE_ROWS: Final = "no_late_rows"
 HAVE_ASSETS: Final = "tables_have_assets"
 
-TABLE_CHECKS: Final = (GOES_ON, NOTHING_QUARANTINED, KEEPS_UP, WRITTEN_BY_RUNS, ROWS_EQUAL)
+TABLE_CHECKS: Final = (NOT_HELD, NOTHING_QUARANTINED, NEAR_SOURCE, WRITTEN_BY_RUNS, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
 
 Judge = Callable[[], Verdict]
@@ -62,8 +62,8 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
     """Checks of the whole changefeed, including tables without assets."""
     names = feed.names
     specs = [
-        dg.AssetCheckSpec(ALL_GO_ON, asset=names.watermarks, description="No table is stopped or waiting."),
-        dg.AssetCheckSpec(SOURCE_MOVES, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
+        dg.AssetCheckSpec(NO_TABLE_HELD, asset=names.watermarks, description="No table is stopped or waiting."),
+        dg.AssetCheckSpec(NEAR_CLOCK, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
         dg.AssetCheckSpec(
             NO_LATE_ROWS, asset=names.watermarks, description="No row arrived at or below the watermark of its table."
         ),
@@ -86,10 +86,10 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
 
 def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     names, control = feed.names, run.lake.control
-    yield dg.AssetCheckKey(names.watermarks, ALL_GO_ON), lambda: verdicts.all_go_on(_tables(run))
+    yield dg.AssetCheckKey(names.watermarks, NO_TABLE_HELD), lambda: verdicts.no_table_held(_tables(run))
     yield (
-        dg.AssetCheckKey(names.watermarks, SOURCE_MOVES),
-        lambda: source_moves(run.clock(), is_sample(run.config), _limits(run)),
+        dg.AssetCheckKey(names.watermarks, NEAR_CLOCK),
+        lambda: checkpoint_near_clock(run.clock(), is_sample(run.config), _limits(run)),
     )
     yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
     yield (
@@ -138,11 +138,11 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
     names = feed.names
     key = (names.mirror if table.has_key else names.changelog)(table.schema, table.table)
     specs = [
-        dg.AssetCheckSpec(GOES_ON, asset=key, blocking=True, description="The table is not stopped or waiting."),
+        dg.AssetCheckSpec(NOT_HELD, asset=key, blocking=True, description="The table is not stopped or waiting."),
         dg.AssetCheckSpec(
             NOTHING_QUARANTINED, asset=key, blocking=True, description="No record of the table is in quarantine."
         ),
-        dg.AssetCheckSpec(KEEPS_UP, asset=key, description="The table is near the source's checkpoint."),
+        dg.AssetCheckSpec(NEAR_SOURCE, asset=key, description="The table is near the source's checkpoint."),
         dg.AssetCheckSpec(WRITTEN_BY_RUNS, asset=key, description="No other writer changed its rows in the lake."),
     ]
     if table.has_key:
@@ -180,9 +180,9 @@ def _judges(
 ) -> dict[str, Judge]:
     bad = run.quarantined().get(table.source_table.id, [])
     return {
-        GOES_ON: lambda: verdicts.goes_on(table.record),
+        NOT_HELD: lambda: verdicts.not_held(table.record),
         NOTHING_QUARANTINED: lambda: verdicts.nothing_quarantined(bad, _quarantine_name(run)),
-        KEEPS_UP: lambda: verdicts.keeps_up(table.record, run.clock(), _limits(run)),
+        NEAR_SOURCE: lambda: verdicts.near_source_checkpoint(table.record, run.clock(), _limits(run)),
         WRITTEN_BY_RUNS: lambda: _written_by_runs(run, table),
         ROWS_EQUAL: lambda: _counted_once(context, key, table, lambda: _count(run, table)),
     }
@@ -194,7 +194,7 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
     if changelog is None or record.mirror is None:
         return verdicts.rows_equal(None, FoldCount(None))
     if record.has(NoteCode.SET_BACK):
-        return verdicts.rows_equal(None, FoldCount(None, "the changelog was set back, as `goes_on` says"))
+        return verdicts.rows_equal(None, FoldCount(None, "the changelog was set back, as `not_held` says"))
     count = count_fold(table.source_table, changelog, record.watermark, run.lake.by_arrival)
     job = FeedNames(run.changefeed.name, str(run.changefeed.sink.protocol)).rebuild_job
     verdict = verdicts.rows_equal(record.rows, count, job)
@@ -213,7 +213,7 @@ def _count(run: ChangefeedRun, table: Reported) -> Verdict:
 
 
 def _set_back(run: ChangefeedRun, table: Reported, changelog: Table) -> str:
-    """What to do where the changelog was set back; empty where it was not, or where `goes_on` says it."""
+    """What to do where the changelog was set back; empty where it was not, or where `not_held` says it."""
     if table.record.has(NoteCode.SET_BACK):
         return ""
     try:

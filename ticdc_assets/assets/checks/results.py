@@ -65,11 +65,12 @@ def unknown_table_verdict() -> Verdict:
     return Verdict(False, sentence, warns=True)
 
 
-def goes_on(record: TableRecord) -> Verdict:
+def not_held(record: TableRecord) -> Verdict:
     """Fails for a stopped table, which a person must repair. Warns for a waiting table, which may continue without
     help."""
     if record.state == TableState.STOPPED:
-        return Verdict(False, f"Stopped at {record.watermark}: {record.note}")
+        where = f"at {record.watermark}" if record.watermark else "before its first change"
+        return Verdict(False, f"Stopped {where}: {record.note}")
     if record.state == TableState.WAITING:
         advice = "It continues by itself when that arrives; until then no newer TSO is recorded for all tables."
         return Verdict(False, f"Waiting at {record.watermark}: {record.note} {advice}", warns=True)
@@ -90,8 +91,8 @@ def nothing_quarantined(records: Sequence[QuarantinedRecord], where: str) -> Ver
     count = "1 record is" if len(records) == 1 else f"{len(records)} records are"
     sentence = (
         f"{count} kept in {where} and missing from the tables. The first: {place}{first.reason} Correct the config "
-        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with --discard: changelog and "
-        "mirror then lack its changes for good."
+        "or the record, then `ticdc-assets replay --quarantine` adds it; or give it up with `--discard "
+        f"{first.path}:{first.line}`: changelog and mirror then lack its changes for good."
     )
     since = min(one.since_tso or 0 for one in records)
     return Verdict(False, sentence, facts={"quarantined": len(records), "quarantined_since": since})
@@ -172,7 +173,7 @@ def not_merged_yet(mirror_rows: int, count: FoldCount) -> Verdict:
     return Verdict(False, sentence, warns=True, facts=facts)
 
 
-def keeps_up(record: TableRecord, clock: Clock, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
+def near_source_checkpoint(record: TableRecord, clock: Clock, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
     """How far the table is behind the source's checkpoint."""
     behind = clock.behind_source_s(record.watermark)
     if not clock.measures_lag:
@@ -180,13 +181,14 @@ def keeps_up(record: TableRecord, clock: Clock, limits: LagLimits = DEFAULT_LIMI
     if record.state == TableState.DROPPED:
         return Verdict(True, "Dropped at the source; no more changes arrive.")
     advice = "Look for failed or queued runs of this changefeed, and run it more often or on more cores."
-    return _lag(behind, f"{duration(behind)} behind the source's checkpoint", advice, limits)
+    what = f"{duration(behind)} behind the source's checkpoint"
+    return _within(limits, behind, "behind_source_seconds", what, advice)
 
 
 # -- the whole changefeed ----------------------------------------------------------------------------------------------
 
 
-def source_moves(clock: Clock, is_sample: bool, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
+def checkpoint_near_clock(clock: Clock, is_sample: bool, limits: LagLimits = DEFAULT_LIMITS) -> Verdict:
     """How far TiCDC is behind the clock. The stream of the packaged sample has ended, so its lag always passes."""
     if not clock.checkpoint:
         advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
@@ -197,18 +199,18 @@ def source_moves(clock: Clock, is_sample: bool, limits: LagLimits = DEFAULT_LIMI
     if is_sample:
         return Verdict(True, f"The sample's stream ended {duration(lag)} ago; its lag always passes.")
     advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
-    return _lag(lag, f"The source's checkpoint is {duration(lag)} behind the clock", advice, limits)
+    return _within(limits, lag, "lag_seconds", f"The source's checkpoint is {duration(lag)} behind the clock", advice)
 
 
-def _lag(seconds: float, what: str, advice: str, limits: LagLimits) -> Verdict:
+def _within(limits: LagLimits, seconds: float, fact: str, what: str, advice: str) -> Verdict:
     text = f"warns above {duration(limits.warn_s)}, fails above {duration(limits.fail_s)}"
-    facts = {"lag_seconds": plain_seconds(seconds), "limits": text}
+    facts = {fact: plain_seconds(seconds), "limits": text}
     if seconds <= limits.warn_s:
         return Verdict(True, f"{what}.", facts=facts)
     return Verdict(False, f"{what}. {advice}", warns=seconds <= limits.fail_s, facts=facts)
 
 
-def all_go_on(records: Iterable[TableRecord]) -> Verdict:
+def no_table_held(records: Iterable[TableRecord]) -> Verdict:
     """One held table holds back the recorded TSO of all tables."""
     held = [r for r in records if r.state in (TableState.STOPPED, TableState.WAITING)]
     if not held:

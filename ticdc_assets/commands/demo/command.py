@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -68,22 +69,41 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def prepare(folder: Path) -> None:
-    """Make a demo folder with only the sample in it. An older demo is deleted; any other folder is refused."""
+    """Make a demo folder with only the sample in it. An older demo is deleted.
+
+    Raises:
+        ConfigError: the folder is of something else, or its config was edited.
+    """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(str(folder), "a folder", "a file", "Name a new folder with --dir.")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         advice = "Name a new folder with --dir."
         raise ConfigError(str(folder), "a new folder, or one that an earlier demo made", "other files in it", advice)
+    config = folder / "changefeeds.yaml"
+    if _was_edited(folder / MARKER, config):
+        advice = "Name a new folder with --dir, or move the file away."
+        raise ConfigError(
+            str(config), "the file as the demo wrote it, which a new demo replaces", "an edited one", advice
+        )
     for name in ("lake", HOME, STATE_FOLDER, *_OLDER, *(path.name for path in PACKAGED_SAMPLE.iterdir())):
         _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text("Made by `ticdc-assets demo`, which clears it when it runs again.\n")
     shutil.copytree(PACKAGED_SAMPLE, folder, dirs_exist_ok=True)
-    config = folder / "changefeeds.yaml"
     config.write_text(editor_line(folder) + config.read_text(encoding="utf-8"), encoding="utf-8")
+    made = "Made by `ticdc-assets demo`, which clears it when it runs again."
+    (folder / MARKER).write_text(f"{made}\n{_digest(config)}\n")
     home = folder / HOME
     home.mkdir()
     (home / "dagster.yaml").write_text(_DAGSTER_YAML)
+
+
+def _was_edited(marker: Path, config: Path) -> bool:
+    """Whether the demo that wrote the marker wrote another config."""
+    return marker.is_file() and config.is_file() and _digest(config) not in marker.read_text(encoding="utf-8")
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _prepare_or_refuse(folder: Path) -> None:

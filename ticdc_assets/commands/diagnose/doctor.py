@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sys
@@ -131,8 +132,8 @@ def _java() -> str:
 
 
 def _room(folder: Path) -> str:
-    """The free space of the disk on which the folder is, or will be."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    """The free space of the disk on which the folder is, or will be. It must be writable."""
+    there = _writable(folder)
     free = shutil.disk_usage(there).free
     if free < FREE_BYTES_MIN:
         advice = "Free some space, or name another disk with TMPDIR or in the config."
@@ -140,10 +141,22 @@ def _room(folder: Path) -> str:
     return f"{free >> 20:,} MiB are free at {there}."
 
 
+def _writable(place: Path) -> Path:
+    """The place, or the folder in which it will be made. Raises MachineError where this user cannot write it."""
+    there = next(path for path in (place, *place.parents) if path.exists())
+    if not os.access(there, os.W_OK | (os.X_OK if there.is_dir() else 0)):
+        advice = "Give this user the right to write it, or mount it writable."
+        raise MachineError(str(there), "a place that this process's user can write", "one that it cannot", advice)
+    return there
+
+
 # -- catalog and sources -----------------------------------------------------------------------------------------------
 
 
 def _catalog(config: Config, changefeed: Changefeed) -> str:
+    database = (config.catalog.uri or "").removeprefix("sqlite:///")
+    if Path(database).is_absolute():
+        _writable(Path(database))
     namespaces = Lake(read_only_config(config), changefeed).catalog.list_namespaces()
     return f"it answers, with {counted(len(namespaces), 'namespace')}."
 

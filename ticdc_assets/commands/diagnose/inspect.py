@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment, when
-from ticdc_assets.config.secrets import redacted
+from ticdc_assets.config.reading.secrets import redacted
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source

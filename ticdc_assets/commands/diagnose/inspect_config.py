@@ -58,16 +58,17 @@ def inspect_config(place: str, everything: bool, as_json: bool) -> int:
     compared = []
     for changefeed in load(Path(place), os.environ, "Check the path.").changefeeds:
         with terminal.working(f"looking into the source of {changefeed.name}"):
-            compared.append(_compared(changefeed, bounds, terminal.on_progress))
+            compared.append(compared_with_source(changefeed, bounds, terminal.on_progress))
     if as_json:
         terminal.json([one.as_object() for one in compared])
     else:
         for one in compared:
-            _print(terminal, one)
+            print_comparison(terminal, one)
     return 0 if all(one.is_well for one in compared) else 1
 
 
-def _compared(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -> Compared:
+def compared_with_source(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) -> Compared:
+    """Read a bounded part of the changefeed's source. A source that cannot be read is the `problem` of the result."""
     try:
         found = _inspected(changefeed, bounds, on_progress)
     except TicdcAssetsError as error:
@@ -89,7 +90,8 @@ def _inspected(changefeed: Changefeed, bounds: Bounds, on_progress: OnProgress) 
             return inspect_kafka(changefeed.source, changefeed.schemas.registry, bounds, on_progress)
 
 
-def _print(terminal: Terminal, one: Compared) -> None:
+def print_comparison(terminal: Terminal, one: Compared) -> None:
+    """Print what to correct, and the warnings."""
     sentences = [*(d.sentence for d in one.missing), *one.faults, *filter(None, [one.problem])]
     if one.is_well:
         verdict = "its configuration has what its source shows."

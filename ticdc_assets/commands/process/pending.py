@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.assets.checks.results import LagLimits, goes_on, nothing_quarantined, source_moves
+from ticdc_assets.assets.checks.results import LagLimits, checkpoint_near_clock, not_held, nothing_quarantined
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
 from ticdc_assets.commands.output.each import EXIT_FAILED
@@ -19,11 +19,12 @@ from ticdc_assets.pipeline.mirror.pending import blocked_tables, pending_work, t
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.recorded.views import views_are_behind
 from ticdc_assets.pipeline.run import run_of
+from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.pipeline.source import Pending
-    from ticdc_assets.tables.control.records import WatermarkRecord
+    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 CountsByOperation = dict[str, int]
 _NAMES_MAX: Final = 5
@@ -61,7 +62,7 @@ def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tu
     if not needed and until is None:
         # A run reports this in a check. If nothing is pending, TiCDC may have stopped writing.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
-        moves = source_moves(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
+        moves = checkpoint_near_clock(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
     return ChangefeedResult(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
 
@@ -103,16 +104,26 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
 
 
 def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
-    """One sentence for each topic and table that needs action, and one where tables are not at one TSO."""
+    """One sentence for each topic and table that needs action, with tables of one cause together, and one where tables
+    are not at one TSO."""
     for sentence in topic_faults(lake).values():
         yield f"{lake.changefeed.name}: {sentence}"
-    for table in blocked_tables(record.tables if record else ()):
-        yield f"{lake.changefeed.name}, {table.schema}.{table.table}: {goes_on(table).sentence}"
+    for same in _by_cause(blocked_tables(record.tables if record else ())):
+        more = f" and {counted(len(same) - 1, 'more table')}" if len(same) > 1 else ""
+        yield f"{lake.changefeed.name}, {same[0].schema}.{same[0].table}{more}: {not_held(same[0]).sentence}"
     if record is not None:
         yield from _beyond(lake.changefeed.name, record)
     verdict = nothing_quarantined(lake.control.quarantined(), f"{'.'.join(lake.control.namespace)}.quarantine")
     if not verdict.passed:
         yield f"{lake.changefeed.name}: {verdict.sentence}"
+
+
+def _by_cause(tables: Iterable[TableRecord]) -> Iterable[list[TableRecord]]:
+    """The tables whose notes differ in the place alone, which is what stands before `: expected `."""
+    found: dict[tuple[str, str], list[TableRecord]] = {}
+    for table in tables:
+        found.setdefault((table.state, table.note.partition(": expected ")[2] or table.note), []).append(table)
+    return found.values()
 
 
 def _beyond(changefeed: str, record: WatermarkRecord) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
-from ticdc_assets.assets.checks.definitions import NO_LATE_ROWS, ROWS_EQUAL, SOURCE_MOVES
+from ticdc_assets.assets.checks.definitions import NEAR_CLOCK, NO_LATE_ROWS, ROWS_EQUAL
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata.figures import OPS, watermark_metadata
@@ -78,7 +78,7 @@ def run_changefeed(
         record,
         True,
         tuple(dict.fromkeys(faults)),
-        (*_red(result, NO_LATE_ROWS), *_red(result, SOURCE_MOVES), *_left(result, changefeed.name)),
+        (*_red(result, NO_LATE_ROWS), *_red(result, NEAR_CLOCK), *_left(result, changefeed.name)),
         _changes(result, changefeed.name),
     )
 

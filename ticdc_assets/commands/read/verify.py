@@ -39,16 +39,21 @@ class VerifyOptions:
 def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
-    found = []
-    lake, on_progress = Lake(read_only_config(config), changefeed), named(changefeed.name, terminal.on_progress)
-    verdicts = verify(lake, options.at, options.tables, options.chunk_rows, on_progress)
-    for verdict in terminal.waiting(f"{changefeed.name}: reading the record", verdicts):
-        found.append(verdict)
-        if not options.as_json:
-            _print(terminal, verdict, options.keys)
+    found = compared(terminal, Lake(read_only_config(config), changefeed), options)
     if options.as_json:
         terminal.json([as_object(verdict, options.keys) for verdict in found])
     return 0 if all(verdict.is_equal for verdict in found) else 1
+
+
+def compared(terminal: Terminal, lake: Lake, options: VerifyOptions) -> list[TableVerdict]:
+    """The verdict of each table, which is printed unless the output is JSON."""
+    found, name = [], lake.changefeed.name
+    verdicts = verify(lake, options.at, options.tables, options.chunk_rows, named(name, terminal.on_progress))
+    for verdict in terminal.waiting(f"{name}: reading the record", verdicts):
+        found.append(verdict)
+        if not options.as_json:
+            _print(terminal, verdict, options.keys)
+    return found
 
 
 def as_object(verdict: TableVerdict, with_keys: bool) -> dict[str, Any]:

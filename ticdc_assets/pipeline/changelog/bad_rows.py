@@ -1,13 +1,16 @@
 """Finds the rows whose values do not fit their columns, so that all other rows of a file can be published.
 
-The input is rows of one version as text. The output is typed changes of the valid rows, and a `BadRow` for each other
-row. A batch without a fault costs nothing extra; a batch with faults is halved until each bad row is isolated.
+The input is rows of one version with the values that were sent. The output is typed changes of the valid rows, and a
+`BadRow` for each other row. A batch without a fault costs nothing extra; a batch with faults is halved until each bad
+row is isolated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,9 +18,10 @@ import pyarrow as pa
 
 from ticdc_assets.changes import identity
 from ticdc_assets.changes.identity import may_have_faults
-from ticdc_assets.changes.typed import TypedChanges, typed
+from ticdc_assets.changes.typed import Reading, TypedChanges, text_reading, with_types
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.values import text_columns
+from ticdc_assets.names.folding import fold
+from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.model import Kind
 
 if TYPE_CHECKING:
@@ -37,10 +41,34 @@ _ADVICE_KEY: Final = "Check the key that the config names for this table; the re
 _ADVICE_KEY_VALUE: Final = "The record is kept; give the row another key at the source."
 
 
+def _by_name(column: Column) -> str:
+    return column.name
+
+
+class FaultKind(StrEnum):
+    """What is wrong with a row."""
+
+    VALUE = "value"
+    ZERO_DATE = "zero date"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class RowFault:
+    """The first fault of a row: its column, and what was expected and found, never the value."""
+
+    kind: FaultKind
+    column: str
+    expected: str
+    found: str
+    advice: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that does not fit its columns, by the ordinal of its record. `fault` names the column, never the value."""
+    """A row that does not fit its columns, by its index among the rows and the ordinal of its record."""
 
+    index: int
     line: int
     has_before: bool
     fault: DecodeError
@@ -48,12 +76,44 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """The rules for rows of one version; `where` is the file."""
+    """The rules for rows of one version.
+
+    describe: (fault, line) to the error of a row.
+    spelling: how a column of the table is named in rows.
+    bad_max: more bad rows than this are no accident: an error that `where` begins is raised.
+    allows_old_zero_dates: whether old values may have them in any case.
+    """
 
     where: str
     table: TableSchema
-    forms: TextForms
+    reading: Reading
     zero_dates_allowed: bool
+    describe: Callable[[RowFault, int], DecodeError]
+    spelling: Callable[[Column], str] = _by_name
+    bad_max: int | None = None
+    allows_old_zero_dates: bool = False
+
+    def places(self, names: Sequence[str]) -> list[int | None]:
+        """For each column of the table, its index among the columns of the rows."""
+        there = {fold(name): place for place, name in enumerate(names)}
+        return [there.get(fold(self.spelling(column))) for column in self.table.stored_columns]
+
+
+def rules_of_file(where: str, table: TableSchema, forms: TextForms, zero_dates_allowed: bool) -> RowRules:
+    """The rules for the texts of a file."""
+    reading, describe = text_reading(forms), partial(_fault_of_record, where)
+    return RowRules(where, table, reading, zero_dates_allowed, describe, bad_max=BAD_RECORDS_MAX)
+
+
+def _fault_of_record(where: str, fault: RowFault, line: int) -> DecodeError:
+    where = f"{where}, record {line}"
+    column = f"{where}, column {fault.column!r}"
+    if fault.kind is FaultKind.VALUE:
+        return DecodeError(column, fault.expected, fault.found, _ADVICE)
+    if fault.kind is FaultKind.ZERO_DATE:
+        return DecodeError(column, fault.expected, fault.found, _ADVICE_DATES)
+    advice = _ADVICE_KEY if fault.found == identity.NULL else _ADVICE_KEY_VALUE
+    return DecodeError(column, "a value, since it is of the key", fault.found, advice)
 
 
 def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[BadRow]]:
@@ -63,34 +123,37 @@ def sound_changes(raw: RawRows, rules: RowRules) -> tuple[TypedChanges, list[Bad
     except DecodeError:
         bad = list(_bad_rows(raw, 0, rules))
     keep = np.ones(len(raw), np.bool_)
-    keep[[position for position, _ in bad]] = False
-    return strict_changes(raw.filter(pa.array(keep)), rules), [row for _, row in bad]
+    keep[[row.index for row in bad]] = False
+    return strict_changes(raw.filter(pa.array(keep)), rules), bad
 
 
 def strict_changes(raw: RawRows, rules: RowRules) -> TypedChanges:
     """The changes of rows that are all valid. Raises DecodeError where one is not, without saying which."""
-    changes = typed(raw, rules.table.stored_columns, rules.table.unique_columns, rules.forms)
-    if not rules.zero_dates_allowed and _zero_date(raw, rules) is not None:
-        raise DecodeError(rules.where, "a date that exists", "a zero date", _ADVICE_DATES)
-    if may_have_faults(changes, rules.table.key, rules.forms.zone) and _key_fault(raw, rules) is not None:
-        raise DecodeError(rules.where, "a value in every key column", "none", _ADVICE_KEY)
+    changes = with_types(raw, rules.table.stored_columns, rules.places(raw.columns), rules.reading)
+    if not rules.zero_dates_allowed and _zero_date(raw, changes, rules) is not None:
+        raise DecodeError(rules.where, "dates that exist", "a zero date", "")
+    reading = rules.reading
+    if may_have_faults(changes, rules.table.key, None if reading.names_zones else reading.zone) and (
+        not reading.is_exact or _key_fault(raw, changes, rules) is not None
+    ):
+        raise DecodeError(rules.where, "a value in every key column", "none", "")
     return changes
 
 
-def _bad_rows(raw: RawRows, offset: int, rules: RowRules) -> Iterator[tuple[int, BadRow]]:
-    """Every bad row with its position. The search stops after BAD_RECORDS_MAX bad rows."""
+def _bad_rows(raw: RawRows, offset: int, rules: RowRules) -> Iterator[BadRow]:
+    """Every bad row, by its index from `offset` on. The search stops after too many."""
     try:
         strict_changes(raw, rules)
     except DecodeError:
         if len(raw) == 1:
-            yield offset, _described(raw, rules)
+            yield _described(raw, offset, rules)
             return
         middle = len(raw) // 2
         found = 0
         for half, start in ((raw.slice(0, middle), offset), (raw.slice(middle), offset + middle)):
             for row in _bad_rows(half, start, rules):
                 found += 1
-                if found > BAD_RECORDS_MAX:
+                if rules.bad_max is not None and found > rules.bad_max:
                     raise too_many(rules.where, found) from None
                 yield row
 
@@ -106,68 +169,67 @@ def too_many(where: str, found: int) -> DecodeError:
     )
 
 
-def _described(raw: RawRows, rules: RowRules) -> BadRow:
+def _described(raw: RawRows, index: int, rules: RowRules) -> BadRow:
+    """The first fault of a single row."""
     line = raw.line[0].as_py()
     has_before = raw.has_before is not None and bool(raw.has_before[0].as_py())
-    where = f"{rules.where}, record {line}"
-    return BadRow(line, has_before, _first_fault(raw, rules, where))
+    return BadRow(index, line, has_before, rules.describe(_first_fault(raw, rules), line))
 
 
-def _first_fault(raw: RawRows, rules: RowRules, where: str) -> DecodeError:
-    for column, text in _cells(raw, rules):
-        try:
-            text_columns.column(column.type, text, rules.forms)
-        except DecodeError as error:
-            return DecodeError(f"{where}, column {column.name!r}", error.expected, error.found, _ADVICE)
-    name = None if rules.zero_dates_allowed else _zero_date(raw, rules)
+def _first_fault(raw: RawRows, rules: RowRules) -> RowFault:
+    table, places = rules.table, rules.places(raw.columns)
+    for sent in (raw.wire, raw.before or ()):
+        for column, place in zip(table.stored_columns, places, strict=True) if sent else ():
+            if place is not None:
+                try:
+                    rules.reading.cast(column, sent[place])
+                except DecodeError as error:
+                    return RowFault(FaultKind.VALUE, column.name, error.expected, error.found, error.advice)
+    changes = with_types(raw, table.stored_columns, places, rules.reading)
+    name = None if rules.zero_dates_allowed else _zero_date(raw, changes, rules)
     if name is not None:
-        return DecodeError(f"{where}, column {name!r}", "a date that exists", "a zero date", _ADVICE_DATES)
-    fault = _key_fault(raw, rules)
-    if fault is not None:
-        name, found = fault
-        advice = _ADVICE_KEY if found == identity.NULL else _ADVICE_KEY_VALUE
-        return DecodeError(f"{where}, column {name!r}", "a value, since it is of the key", found, advice)
-    return DecodeError(where, "values that the table's columns hold", "another one", _ADVICE)
+        return RowFault(FaultKind.ZERO_DATE, name, "a date that exists", "a zero date")
+    fault = _key_fault(raw, changes, rules)
+    assert fault is not None
+    return RowFault(FaultKind.KEY, fault[0], "a value", fault[1])
 
 
-def _cells(raw: RawRows, rules: RowRules) -> Iterator[tuple[Column, pa.Array]]:
-    """Every column with its texts: first the new values, then the old values."""
-    place = {name: number for number, name in enumerate(raw.columns)}
-    for texts in (raw.wire, raw.before or ()):
-        for column in rules.table.stored_columns if texts else ():
-            if column.name in place:
-                yield column, texts[place[column.name]]
-
-
-def _zero_date(raw: RawRows, rules: RowRules) -> str | None:
-    """The first column with a zero date."""
-    return next((c.name for c, texts in _cells(raw, rules) if text_columns.zero_dates(c.type, texts)), None)
-
-
-def _key_fault(raw: RawRows, rules: RowRules) -> tuple[str, str] | None:
-    """The first key column, of the new or the old row, without a valid value, and what it has. A mirror cannot hold
-    such a row."""
-    place = {name: number for number, name in enumerate(raw.columns)}
-    images = [(raw.wire, None), *([(raw.before, raw.has_before)] if raw.before and raw.has_before is not None else [])]
-    for number in identity.key_columns(rules.table.stored_columns, rules.table.key):
-        column = rules.table.stored_columns[number]
-        for texts, there in images:
-            if column.name not in place:
-                return column.name, identity.NULL
-            sent = texts[place[column.name]] if there is None else texts[place[column.name]].filter(there)
-            found = _fault_among(column, sent, rules)
-            if found is not None:
-                return column.name, found
+def _zero_date(raw: RawRows, changes: TypedChanges, rules: RowRules) -> str | None:
+    """The first column with a zero date: it was sent, and no date of the calendar is its value."""
+    places = rules.places(raw.columns)
+    images = [(raw.wire, changes.now)]
+    if raw.before is not None and not rules.allows_old_zero_dates:
+        images.append((raw.before, changes.before))
+    for sent, values in images:
+        for column, place, cast in zip(changes.columns, places, values, strict=True):
+            if place is not None and column.type.kind in DATE_KINDS and cast.null_count > sent[place].null_count:
+                return column.name
     return None
 
 
-def _fault_among(column: Column, sent: pa.Array, rules: RowRules) -> str | None:
-    """The fault of the first invalid key value in these texts."""
-    values = text_columns.column(column.type, sent, rules.forms)
+def _key_fault(raw: RawRows, changes: TypedChanges, rules: RowRules) -> tuple[str, str] | None:
+    """The first key column, of the new or the old row, without a valid value, and what it has. A mirror cannot hold
+    such a row."""
+    places = rules.places(raw.columns)
+    for number in identity.key_columns(changes.columns, rules.table.key):
+        column, place = changes.columns[number], places[number]
+        if place is None:
+            return column.name, identity.NULL
+        found = _fault_among(column, raw.wire[place], changes.now[number], rules)
+        if found is None and raw.before is not None:
+            there = raw.has_before
+            found = _fault_among(column, raw.before[place].filter(there), changes.before[number].filter(there), rules)
+        if found is not None:
+            return column.name, found
+    return None
+
+
+def _fault_among(column: Column, sent: pa.Array, values: pa.Array, rules: RowRules) -> str | None:
+    """The fault of the first invalid value of a key column."""
     if not values.null_count and not identity.reads_alike(column) and column.type.kind is not Kind.TIMESTAMP:
         return None
-    pairs = zip(sent.to_pylist(), values.to_pylist(), strict=True)
+    pairs = zip(rules.reading.wires(sent), values.to_pylist(), strict=True)
     return next(
-        (fault for text, value in pairs if (fault := identity.fault_in_key(column, text, value, rules.forms.zone))),
+        (fault for wire, value in pairs if (fault := identity.fault_in_key(column, wire, value, rules.reading.zone))),
         None,
     )

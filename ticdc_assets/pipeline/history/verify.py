@@ -81,8 +81,9 @@ def verify(
     incomplete = {} if record.complete else _incomplete(lake, record)
     with UpstreamRows(upstream) as rows:
         for source_table, table in tables:
-            if not record.complete and not incomplete.get(source_table.id):
-                table, incomplete[source_table.id] = _present(lake, table)
+            if at is None and not incomplete.get(source_table.id):
+                present, why = _present(lake, table)
+                table, incomplete[source_table.id] = (table, "") if record.complete and why else (present, why)
             comparing = _Comparing(rows, chunk_rows, on_progress)
             yield _verdict(lake, comparing, source_table, table, incomplete.get(source_table.id, ""))
 
@@ -100,7 +101,8 @@ def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
 
 
 def _present(lake: Lake, table: TableRecord) -> tuple[TableRecord, str]:
-    """The record with the mirror's present snapshot, which a record of changelogs alone lacks, or why not."""
+    """The record with the mirror's present snapshot, or why not. A record of changelogs alone has none, and another
+    writer may have changed rows since the record."""
     mirror = load_or_none(lake.catalog, tuple(table.mirror)) if table.mirror else None
     snapshot = mirror.current_snapshot() if mirror is not None else None
     if mirror is None or snapshot is None:

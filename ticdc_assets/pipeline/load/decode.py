@@ -11,7 +11,7 @@ from pyiceberg.io import FileIO, load_file_io
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.pipeline.changelog.bad_rows import RowRules, sound_changes
+from ticdc_assets.pipeline.changelog.bad_rows import rules_of_file, sound_changes
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.load.task import DumpTask
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
@@ -60,7 +60,8 @@ def _file(task: DumpTask, root: Root, file: TaskFile, writer: PartWriter) -> Fil
     with opened_in(root, file.path, file.size_bytes) as stream:
         for raw in dumped.read(stream):
             forms = task.form.forms(is_csv, dumped.zone or task.zone)
-            changes, misfits = sound_changes(raw, RowRules(file.path, version.table, forms, task.zero_dates_allowed))
+            rules = rules_of_file(file.path, version.table, forms, task.zero_dates_allowed)
+            changes, misfits = sound_changes(raw, rules)
             if misfits:
                 raise misfits[0].fault
             writer.write(changes, (), version.from_ts, file.ordinal)

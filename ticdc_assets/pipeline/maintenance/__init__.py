@@ -110,6 +110,8 @@ def maintain(
     """Maintain all tables of the changefeed. `jvm` is called only where a mirror has snapshots to expire or files to
     compact; a dry run never calls it."""
     require_control_tables(lake)
+    if not policy.dry_run:
+        lake.control.claim()
     report = MaintenanceReport(lake.changefeed.name, policy.dry_run)
     tables, report.left_alone = _without_set_back(lake, tables_of(lake))
     if policy.compact and not policy.dry_run:

@@ -91,6 +91,7 @@ def rebuild_tables(
     plan = recorded_plan(lake)
     chosen = chosen_tables(plan, request.tables, keyless=request.from_source)
     _check_tso(lake, request.at, chosen if request.tables else ())
+    lake.control.claim()
     rename_mirrors(lake, plan)
     report = RebuildReport(uuid.uuid4().hex, plan.newest)
     for number, source_table in enumerate(chosen, start=1):

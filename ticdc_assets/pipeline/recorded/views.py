@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.io import load_file_io
 
-from ticdc_assets.config.model import HeldViews
+from ticdc_assets.config.model.config import HeldViews
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import view_identifier
 from ticdc_assets.pipeline.commit_range import TableState

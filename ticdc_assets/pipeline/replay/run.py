@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.changelog.late_rows import has_all
 from ticdc_assets.pipeline.changelog.publish import Publication, Published
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.quarantine import DISCARDED, with_quarantine
-from ticdc_assets.pipeline.record import table_record
+from ticdc_assets.pipeline.record import record_changelogs, table_record
 from ticdc_assets.pipeline.replay.context import Judged, Replay, ReplayContext, ReplayInput, replay_context_of
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.sources import replay_of
@@ -80,6 +80,7 @@ def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
     """Replay the records. Raises NotYetError where a named record is not quarantined or was resolved in another way,
     StaleRunError where another run committed first."""
     require_control_tables(lake)
+    lake.control.claim()
     report = ReplayReport(uuid.uuid4().hex)
     known = {record.position: record for record in lake.control.ever_quarantined()}
     for position, resolution in _named(request):
@@ -208,22 +209,12 @@ def _require_same_changes(replay_context: ReplayContext, replay: Replay[Any], on
 
 
 def _record(lake: Lake, replay_context: ReplayContext, published: Mapping[str, Published]) -> None:
-    """Record the changelogs' new snapshots. `complete` is set again when the mirrors have followed."""
-    newest = lake.control.newest()
-    if newest is None:
-        return
-    snapshots = {i: changelog.table.current_snapshot() for i, changelog in published.items()}
-    tables = tuple(
-        replace(table, changelog_snapshot_id=snapshot.snapshot_id)
-        if (snapshot := snapshots.get(table.source_table)) is not None
-        else table
-        for table in newest.tables
+    """Record the changelogs' new snapshots, and the tables that are new."""
+    plan, recorded = replay_context.plan, lake.recorded(lake.control.newest())
+    new = tuple(
+        table_record(plan.commit_ranges[i], None, None, plan.locations[i], published[i].table, ())
+        for i in sorted(published)
+        if i not in recorded
     )
-    plan, recorded = replay_context.plan, {table.source_table for table in tables}
-    new = (i for i in sorted(published) if i not in recorded)
-    tables += tuple(
-        table_record(plan.commit_ranges[i], None, None, plan.locations[i], published[i].table, ()) for i in new
-    )
-    if tables != newest.tables:
-        of_replay = replace(newest, recorded_at=now(), run_id=replay_context.run_id, tables=tables)
-        lake.control.record(replace(of_replay, complete=False, settled=False))
+    changelogs = {i: changelog.table for i, changelog in published.items()}
+    record_changelogs(lake, replay_context.run_id, changelogs, new)

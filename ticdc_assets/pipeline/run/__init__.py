@@ -94,6 +94,7 @@ class ChangelogRun:
         self, pending: Pending, workers: Workers, on_progress: OnProgress, only: Collection[str] | None
     ) -> ChangelogReport:
         hit(Failpoint.SCANNED)
+        self._lake.control.claim()
         decoded = self._decoded(_selected(pending, only), workers, on_progress)
         for _ in range(READS_MAX - 1):
             if not self._keep_new_schemas(decoded):

@@ -91,6 +91,7 @@ def run_mirrors(
         StaleRunError: another run has published first.
     """
     require_control_tables(lake)
+    lake.control.claim()
     record = lake.control.newest()
     if record is None:
         return None

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 
-from ticdc_assets.changes.typed import TypedChanges
+from ticdc_assets.changes.typed import TypedChanges, split_key_moves
 from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
@@ -28,7 +28,7 @@ from ticdc_assets.pipeline.changelog.bad_rows import (
     ALL_BAD_MIN,
     BAD_RECORDS_MAX,
     BadRow,
-    RowRules,
+    rules_of_file,
     sound_changes,
     strict_changes,
     too_many,
@@ -267,9 +267,9 @@ class _TableDecoder:
 
     def _typed(self, group: FileGroup, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
         file, decoding = group.first, self.task.decoding
-        rules = RowRules(file.path, version.table, decoding.forms, decoding.zero_dates_allowed)
+        rules = rules_of_file(file.path, version.table, decoding.forms, decoding.zero_dates_allowed)
         if len(group.files) > 1:
-            return strict_changes(rows, rules)
+            return split_key_moves(strict_changes(rows, rules), version.table.unique_columns)
         changes, misfits = sound_changes(rows, rules)
         if misfits and (file.listed_columns or not decoding.quarantine):
             raise misfits[0].fault
@@ -279,7 +279,7 @@ class _TableDecoder:
             count.commit_ts.setdefault(row.line, at[row.line])
         if len(count.misfits) + len(count.bad) > BAD_RECORDS_MAX:
             raise too_many(file.path, len(count.misfits) + len(count.bad))
-        return changes
+        return split_key_moves(changes, version.table.unique_columns)
 
     def _write(self, group: FileGroup, piece: _Piece) -> int:
         period, is_late = piece.period, piece.is_late

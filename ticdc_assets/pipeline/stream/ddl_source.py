@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.config import Changefeed, Config
-from ticdc_assets.config.sink import Protocol
+from ticdc_assets.config.model.sink import Protocol
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 from ticdc_assets.schema.ddl_event import DdlEvent

@@ -7,9 +7,9 @@ that are left go through the reference decoder, so both together give the refere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.string_arrays import Ints, Mask
 from ticdc_assets.schema.model import Column
 
-"""One flag per message of a batch."""
+if TYPE_CHECKING:
+    from ticdc_assets.protocols.events import RowEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,8 @@ class TableRows:
     position: int64, the ordinal of the row among the events of its message.
     table_id, partition_id: int64, as in RowEvent; None if the protocol does not send them.
     upsert: whether an I may also be an UPDATE.
+    events: the rows as events, if the reference decoder decoded them. Then `rows.wire` and `rows.before` hold indices
+        in `cells`.
 
     A batch may have several TableRows of one table, and their rows may interleave.
     """
@@ -146,6 +149,8 @@ class TableRows:
     table_id: pa.Array | None = None
     partition_id: pa.Array | None = None
     upsert: bool = False
+    events: tuple[RowEvent, ...] = ()
+    cells: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         assert len(self.rows) == len(self.position)
@@ -245,4 +250,5 @@ def take(table: TableRows, rows: pa.Array) -> TableRows:
         position=table.position.take(rows),
         table_id=None if table.table_id is None else table.table_id.take(rows),
         partition_id=None if table.partition_id is None else table.partition_id.take(rows),
+        events=tuple(table.events[row] for row in rows.to_pylist()) if table.events else (),
     )

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.values.text import (
-    DATE_KINDS,
     DECIMAL_PATTERN,
     FLOAT_PATTERN,
     TIME_PATTERN,
@@ -56,15 +55,6 @@ def column(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Arra
         return plain if reader is None else reader(column_type, plain, forms)
     except (pa.ArrowInvalid, _NotFastError, DecodeError):
         return _one_by_one(column_type, texts, forms)
-
-
-def zero_dates(column_type: MySqlType, texts: pa.Array) -> int:
-    """The number of zero dates among the texts, which `column` converts to null; 0 for types that are not dates."""
-    if column_type.kind not in DATE_KINDS or b"-00" not in joined_bytes(_plain(texts)):
-        return 0
-    candidates = texts.filter(pc.match_substring(texts, "-00"))
-    found = candidates.value_counts().to_pylist()
-    return sum(entry["counts"] for entry in found if is_zero_date(column_type, entry["values"]))
 
 
 def _one_by_one(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array:

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import yaml
 
-from ticdc_assets.config.object_store import CREDENTIALS, store_type_of
-from ticdc_assets.config.reading import as_name
-from ticdc_assets.config.secrets import query_of
-from ticdc_assets.config.sink import STORAGE_OPTIONS
+from ticdc_assets.config.model.object_store import CREDENTIALS, store_type_of
+from ticdc_assets.config.model.sink import STORAGE_OPTIONS
+from ticdc_assets.config.reading.secrets import query_of
+from ticdc_assets.config.reading.sections import as_name
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
 from ticdc_assets.protocols.registry.detection import MessageForm, avro_modes

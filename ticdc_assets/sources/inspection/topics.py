@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, SinkOptions
-from ticdc_assets.config.kafka import LOGIN_PARAMETERS, kafka_of_sink_uri
-from ticdc_assets.config.secrets import query_of, redacted
-from ticdc_assets.config.sink import KAFKA_SCHEMES, split_uri
+from ticdc_assets.config.keys.kafka import LOGIN_PARAMETERS, kafka_of_sink_uri
+from ticdc_assets.config.model.sink import KAFKA_SCHEMES, split_uri
+from ticdc_assets.config.reading.secrets import query_of, redacted
 from ticdc_assets.errors import ConfigError, DecodeError, SourceError
 from ticdc_assets.protocols.avro.decoder import registry_from_json
 from ticdc_assets.sources.inspection.messages import inspect_messages

@@ -19,7 +19,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.tso import to_datetime
 
 if TYPE_CHECKING:
-    from ticdc_assets.config.sink import SinkOptions
+    from ticdc_assets.config.model.sink import SinkOptions
 
 METADATA: Final = "metadata"
 META: Final = "meta"

@@ -25,7 +25,7 @@ from ticdc_assets.errors import NotYetError
 from ticdc_assets.sources.upstream.sql import SESSION, SNAPSHOT, HexBytes, Row, cells, select, value
 
 if TYPE_CHECKING:
-    from ticdc_assets.config.source_model import Upstream, UpstreamTls
+    from ticdc_assets.config.model.source import Upstream, UpstreamTls
     from ticdc_assets.schema.model import Column
 
 ROWS_MAX: Final = 16

@@ -19,10 +19,10 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThan, LessThanOrEqual, Or
 from pyiceberg.table import Table, Transaction
 
-from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
+from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.notes import Note, from_text
-from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
+from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import (
     CLOSED_FOLDERS,
     CLOSED_IDENTITY,
@@ -39,6 +39,7 @@ from ticdc_assets.tables.control.records import (
     WatermarkRecord,
 )
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.lake_format import MARK, load_control_table, marked
 from ticdc_assets.tables.maintenance.grown import is_scattered, last_row, merge_files
 from ticdc_assets.tso import is_tso, now, to_datetime
 
@@ -145,7 +146,13 @@ class Control:
 
     def watermarks(self) -> Table | None:
         """The table; None before the first run."""
-        return load_or_none(self._catalog, (*self.namespace, "watermarks"))
+        return self._load("watermarks")
+
+    def claim(self) -> None:
+        """Mark the lake with this release's format, before anything else of it is written."""
+        table = self.watermarks()
+        if table is not None:
+            marked(table)
 
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
@@ -160,7 +167,7 @@ class Control:
     def _snapshots(self) -> Iterator[tuple[str, int]]:
         """The present snapshots of `RECORDED`."""
         for name in RECORDED:
-            table = load_or_none(self._catalog, (*self.namespace, name))
+            table = self._load(name)
             snapshot = table.current_snapshot() if table is not None else None
             if snapshot is not None:
                 yield name, snapshot.snapshot_id
@@ -169,7 +176,7 @@ class Control:
 
     def ddl_events(self) -> list[DdlEvent]:
         """All statements and schemas of the stream so far, in the order in which they were stored."""
-        table = load_or_none(self._catalog, (*self.namespace, "schemas"))
+        table = self._load("schemas")
         if table is None:
             return []
         from ticdc_assets.tables.ddl_json import ddl_from_json  # imported only when needed
@@ -193,7 +200,7 @@ class Control:
 
     def registered(self, url: str) -> dict[int, str]:
         """All schemas fetched from a schema registry so far, by id."""
-        table = load_or_none(self._catalog, (*self.namespace, "registry"))
+        table = self._load("registry")
         rows = [] if table is None else table.scan(row_filter=EqualTo("url", url)).to_arrow().to_pylist()
         return {row["id"]: row["schema"] for row in rows}
 
@@ -214,7 +221,7 @@ class Control:
 
     def ever_quarantined(self, with_raw: bool = True) -> list[QuarantinedRecord]:
         """All records that were ever in quarantine, resolved or not; without their bytes where these are not needed."""
-        table = load_or_none(self._catalog, (*self.namespace, "quarantine"))
+        table = self._load("quarantine")
         return [] if table is None else _quarantined(table, with_raw=with_raw)
 
     def resolve(self, resolutions: Mapping[tuple[str, int], str], run_id: str) -> None:
@@ -239,7 +246,7 @@ class Control:
 
     def closed_folders(self) -> list[ClosedFolder]:
         """All rows of `closed_folders`; a folder that was closed again has several."""
-        table = load_or_none(self._catalog, (*self.namespace, "closed_folders"))
+        table = self._load("closed_folders")
         return [] if table is None else [_made(ClosedFolder, row) for row in table.scan().to_arrow().to_pylist()]
 
     # -- tables ---------------------------------------------------------------------------------------------------
@@ -260,7 +267,7 @@ class Control:
 
     def views(self) -> list[ViewRecord]:
         """The views that runs have made."""
-        table = load_or_none(self._catalog, (*self.namespace, "views"))
+        table = self._load("views")
         return [] if table is None else [_made(ViewRecord, row) for row in table.scan().to_arrow().to_pylist()]
 
     def keep_views(self, records: Sequence[ViewRecord]) -> None:
@@ -293,15 +300,19 @@ class Control:
             with suppress(*NOT_KNOWN), transaction(table) as tx:
                 merge_files(table, tx, FILES_MAX)
 
+    def _load(self, name: str) -> Table | None:
+        return load_control_table(self._catalog, (*self.namespace, name))
+
     def _ensure(self, name: str, schema: pa.Schema) -> Table:
         identifier = (*self.namespace, name)
-        table = load_or_none(self._catalog, identifier)
+        table = self._load(name)
         if table is None:
             ensure_namespace(self._catalog, self.namespace)
             try:
-                table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES)
+                table = self._catalog.create_table(identifier, schema, properties=_PROPERTIES | MARK)
             except TableAlreadyExistsError:
                 table = self._catalog.load_table(identifier)
+        table = marked(table)
         if not _paths(schema) <= set(table.schema().column_names):  # made by an older version
             with suppress(*NOT_KNOWN), table.update_schema() as update:
                 update.union_by_name(schema)
@@ -396,14 +407,5 @@ def _table(row: dict[str, Any]) -> TableRecord:
 
 
 def _made(of: Callable[..., Row], row: Mapping[str, Any]) -> Row:
-    """The row as a record. Raises ConfigError where a newer version has written columns that this one does not know."""
-    known = {field.name for field in fields(of)}  # type: ignore[arg-type]
-    unknown = sorted(row.keys() - known)
-    if unknown:
-        raise ConfigError(
-            "the control tables of the changefeed",
-            "the columns that this version of ticdc-assets knows",
-            f"{', '.join(unknown)} of a newer version",
-            "Install the version that wrote them, or a later one. Nothing was changed.",
-        )
-    return of(**row)
+    """The row as a record; columns that users have added are not read."""
+    return of(**{field.name: row[field.name] for field in fields(of) if field.name in row})  # type: ignore[arg-type]

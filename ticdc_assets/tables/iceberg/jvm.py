@@ -11,7 +11,9 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 from pyiceberg.typedef import Identifier
@@ -21,7 +23,6 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.tables.conversion.functions import register
 from ticdc_assets.tables.iceberg.properties import COLUMNS, REPLAYED, VERSION
-from ticdc_assets.tables.iceberg.row_changes import row_changes
 from ticdc_assets.tables.iceberg.spec_step import SpecField
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
 
@@ -365,3 +366,24 @@ def _schema_json(columns: Sequence[LakeColumn], key: Sequence[str]) -> dict[str,
     ]
     identifier = [n for n, c in enumerate(columns, start=1) if c.name in key and can_identify(c.type)]
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": identifier, "fields": fields}
+
+
+_SOURCE: Final = "RowChanges.java"
+_CLASS: Final = "ticdc_assets.RowChanges"
+_LOCK: Final = threading.Lock()
+_MADE: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+
+
+def row_changes(jvm: Any, of_iceberg: Any) -> Any:
+    """This project's Java object for changes of rows, one in each JVM. `of_iceberg` is any object of Iceberg.
+
+    A call from Python takes longer than all of Java's work for a file. Janino, with which Spark compiles queries,
+    compiles the class.
+    """
+    with _LOCK:
+        if jvm not in _MADE:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(of_iceberg.getClass().getClassLoader())
+            compiler.cook(files(__package__).joinpath(_SOURCE).read_text())
+            _MADE[jvm] = compiler.getClassLoader().loadClass(_CLASS).newInstance()
+        return _MADE[jvm]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.transforms import IdentityTransform, parse_transform
 
 from ticdc_assets.changes.layout import LakeColumn
-from ticdc_assets.config.model import PartitionField
+from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.layout import COMMIT_TS
-from ticdc_assets.config.model import PartitionField
+from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import CREATE_AGAIN, LOAD_AGAIN, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
-from ticdc_assets.config.model import PartitionField
+from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import LOAD_AGAIN, ConfigError, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import column_name, quote

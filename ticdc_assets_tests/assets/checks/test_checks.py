@@ -42,8 +42,8 @@ def at(seconds: float, checkpoint: float) -> Clock:
     [(0, True, False), (300, True, False), (301, False, True), (1800, False, True), (1801, False, False)],
 )
 def test_lag_warns_above_five_minutes_and_fails_above_thirty(behind_s: int, passed: bool, warns: bool):
-    table = verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(99_999, behind_s))
-    source = verdicts.source_moves(at(behind_s, 0), is_sample=False)
+    table = verdicts.near_source_checkpoint(replace(RECORD, watermark=ts(0)), at(99_999, behind_s))
+    source = verdicts.checkpoint_near_clock(at(behind_s, 0), is_sample=False)
 
     assert (table.passed, table.warns) == (passed, warns)
     assert (source.passed, source.warns) == (passed, warns)
@@ -51,42 +51,50 @@ def test_lag_warns_above_five_minutes_and_fails_above_thirty(behind_s: int, pass
 
 def test_max_lag_is_the_limit_and_half_of_it_warns():
     limits = verdicts.LagLimits.of(7200)
-    found = [verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, s), limits) for s in (3600, 3601, 7200, 7201)]
+    found = [
+        verdicts.near_source_checkpoint(replace(RECORD, watermark=ts(0)), at(0, s), limits)
+        for s in (3600, 3601, 7200, 7201)
+    ]
 
     assert [(v.passed, v.warns) for v in found] == [(True, False), (False, True), (False, True), (False, False)]
 
 
 def test_a_table_is_held_against_the_source_and_not_against_the_clock():
-    assert verdicts.keeps_up(RECORD, at(9_999_999, 100)).passed
+    assert verdicts.near_source_checkpoint(RECORD, at(9_999_999, 100)).passed
 
 
 def test_the_sample_that_ended_long_ago_is_not_held_against_the_clock():
     clock = Clock(ts(0), datetime(2040, 1, 1, tzinfo=UTC))
 
-    assert verdicts.source_moves(clock, is_sample=True).passed
-    assert not verdicts.source_moves(clock, is_sample=False).passed
+    assert verdicts.checkpoint_near_clock(clock, is_sample=True).passed
+    assert not verdicts.checkpoint_near_clock(clock, is_sample=False).passed
 
 
 @pytest.mark.parametrize(
     ("verdict", "advice"),
     [
-        (verdicts.keeps_up(replace(RECORD, watermark=ts(0)), at(0, 5000)), "Look for failed or queued runs"),
-        (verdicts.source_moves(at(5000, 0), is_sample=False), "cdc cli changefeed query"),
+        (
+            verdicts.near_source_checkpoint(replace(RECORD, watermark=ts(0)), at(0, 5000)),
+            "Look for failed or queued runs",
+        ),
+        (verdicts.checkpoint_near_clock(at(5000, 0), is_sample=False), "cdc cli changefeed query"),
         (
             verdicts.rows_equal(3, FoldCount(4)),
             "`ticdc-assets rebuild` with its --table rebuilds it from",
         ),
         (verdicts.rows_equal(3, FoldCount(4), "shop_rebuild"), "the job shop_rebuild with the table in `tables`."),
         (
-            verdicts.goes_on(replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))),
+            verdicts.not_held(replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))),
             "mend it.",
         ),
         (
-            verdicts.goes_on(replace(RECORD, state="waiting", notes=(Note(NoteCode.INPUT, "no file 3."),))),
+            verdicts.not_held(replace(RECORD, state="waiting", notes=(Note(NoteCode.INPUT, "no file 3."),))),
             "continues by itself",
         ),
         (
-            verdicts.all_go_on([replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))]),
+            verdicts.no_table_held(
+                [replace(RECORD, state="stopped", notes=(Note(NoteCode.INPUT, "DDL x: mend it."),))]
+            ),
             "mend it.",
         ),
         (verdicts.unknown_table_verdict(), "reload the code location"),
@@ -117,8 +125,12 @@ def test_a_stream_without_watermarks_tells_no_lag_and_calls_no_time_a_count(wate
     assert set(watermark_metadata(watermark, replace(at(5, 5), measures_lag=False))) == names
 
 
-def test_a_lag_is_written_to_the_second():
-    assert verdicts.source_moves(at(400.076, 0), is_sample=False).facts["lag_seconds"] == 400
+def test_a_lag_is_written_to_the_second_under_the_name_of_what_it_is_behind():
+    table = verdicts.near_source_checkpoint(replace(RECORD, watermark=ts(0)), at(999, 400.076))
+
+    assert table.facts["behind_source_seconds"] == 400
+    assert "lag_seconds" not in table.facts
+    assert verdicts.checkpoint_near_clock(at(400.076, 0), is_sample=False).facts["lag_seconds"] == 400
 
 
 # -- the fold of a changelog -------------------------------------------------------------------------------------------
@@ -254,7 +266,7 @@ def test_all_checks_pass_for_complete_tables(tmp_path: Path):
     found = checks(feed.run())
 
     red = {key for key, check in found.items() if not check.passed}
-    assert red == {("shop/watermarks", "source_keeps_up")}  # its checkpoint is of 2025
+    assert red == {("shop/watermarks", "checkpoint_near_clock")}  # its checkpoint is of 2025
     facts = {
         name: fact.value for name, fact in found[("shop/mirror/shop/good", "rows_equal_the_changelog")].metadata.items()
     }
@@ -303,9 +315,9 @@ def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_pat
     result = run_all(feed)
 
     found = checks(result)
-    assert not found[("shop/mirror/shop/bad", "goes_on")].passed
-    assert not found[("shop/watermarks", "all_tables_go_on")].passed
-    assert found[("shop/mirror/shop/good", "goes_on")].passed
+    assert not found[("shop/mirror/shop/bad", "not_held")].passed
+    assert not found[("shop/watermarks", "no_table_held")].passed
+    assert found[("shop/mirror/shop/good", "not_held")].passed
     assert "report_good" in succeeded(result)
     assert "report_bad" not in succeeded(result)
     assert failures(result) == []
@@ -323,8 +335,8 @@ def test_a_gap_in_the_files_is_reported_with_its_file(tmp_path: Path):
     gap = found[("shop/watermarks", "no_gaps_in_files")]
     assert not gap.passed
     assert missing.name in gap.description
-    assert not found[("shop/mirror/shop/bad", "goes_on")].passed
-    assert found[("shop/mirror/shop/good", "goes_on")].passed
+    assert not found[("shop/mirror/shop/bad", "not_held")].passed
+    assert found[("shop/mirror/shop/good", "not_held")].passed
 
 
 def test_what_was_quarantined_turns_the_table_and_the_changefeed_red(tmp_path: Path):
@@ -418,7 +430,7 @@ def test_a_changelog_that_was_set_back_is_red_before_and_after_a_run_has_held_it
         "rebuild --table shop.bad --from source" in found[("shop/mirror/shop/bad", "written_by_runs_alone")].description
     )
     feed.rows("shop", "bad", ("I", 78, "later", 10)).checkpoint(11)
-    held = checks(feed.run(instance))[("shop/mirror/shop/bad", "goes_on")]
+    held = checks(feed.run(instance))[("shop/mirror/shop/bad", "not_held")]
     assert not held.passed
     assert "it was set back" in held.description
 
@@ -439,11 +451,11 @@ def test_snapshots_that_were_counted_before_are_not_counted_again(tmp_path: Path
 def test_one_check_can_be_run_alone(tmp_path: Path):
     feed = two_tables(tmp_path)
     feed.run()
-    key = dg.AssetCheckKey(dg.AssetKey(["shop", "watermarks"]), "all_tables_go_on")
+    key = dg.AssetCheckKey(dg.AssetKey(["shop", "watermarks"]), "no_table_held")
     job = dg.define_asset_job("one", dg.AssetSelection.checks(key))
 
     resolved = dg.Definitions.merge(feed.definitions, dg.Definitions(jobs=[job])).resolve_job_def("one")
     result = resolved.execute_in_process(QUIET, raise_on_error=False)
 
     assert failures(result) == []
-    assert set(checks(result)) == {("shop/watermarks", "all_tables_go_on")}
+    assert set(checks(result)) == {("shop/watermarks", "no_table_held")}

@@ -38,13 +38,13 @@ def test_the_check_is_red_while_large_rows_wait_and_green_afterwards(workload: W
         server.on = lambda statement: None
         second = run(lake)
 
-    results = {key[0]: check for key, check in checks(first).items() if key[1] == "goes_on"}
-    assert not checks(first)["feed/watermarks", "all_tables_go_on"].passed
+    results = {key[0]: check for key, check in checks(first).items() if key[1] == "not_held"}
+    assert not checks(first)["feed/watermarks", "no_table_held"].passed
     red = [check for check in results.values() if not check.passed]
     assert len(red) == len(held) > 0
     assert len(red) < len(results)
     assert all("tidb_gc_life_time" in str(check.metadata) + str(check.description) for check in red)
-    assert all(check.passed for key, check in checks(second).items() if key[1] == "goes_on")
+    assert all(check.passed for key, check in checks(second).items() if key[1] == "not_held")
     for result in (first, second):
         assert PASSWORD not in event_texts(result)
         assert SAID_BY_TIDB not in event_texts(result)

@@ -71,6 +71,10 @@ def test_the_job_and_the_command_make_a_mirror_anew(tmp_path: Path, capfd: Any):
     second = users(feed)
 
     assert failures(result) == []
+    [shown] = [e.materialization for e in result.all_events if e.event_type_value == "ASSET_MATERIALIZATION"]
+    assert shown.asset_key.path == ["shop", "mirror", "shop", "users"]
+    assert (shown.metadata["rebuilt_from"].value, shown.metadata["dagster/row_count"].value) == ("changelog", 1)
+    assert shown.metadata["snapshot_id"].value == str(second.mirror_snapshot_id)
     assert len({before, first.mirror_snapshot_id, second.mirror_snapshot_id}) == 3
     assert (first.rows, second.rows) == (1, 1)
     spark.stop()

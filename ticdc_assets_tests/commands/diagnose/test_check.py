@@ -53,12 +53,12 @@ def test_check_fails_and_names_the_table_that_is_stopped(
 
     lines = capfd.readouterr().out.splitlines()
     note = feed.records()["shop.users"].note
-    assert any(line.startswith("ERROR shop/mirror/shop/users goes_on: Stopped at ") and note in line for line in lines)
-    assert any(line.startswith("ERROR shop/watermarks all_tables_go_on: ") for line in lines)
+    assert any(line.startswith("ERROR shop/mirror/shop/users not_held: Stopped at ") and note in line for line in lines)
+    assert any(line.startswith("ERROR shop/watermarks no_table_held: ") for line in lines)
     assert lines[-1].endswith(" 2 failed.")
 
     assert main(on(feed, "check", "--json")) == 1
-    failed = {("shop/mirror/shop/users", "goes_on"), ("shop/watermarks", "all_tables_go_on")}
+    failed = {("shop/mirror/shop/users", "not_held"), ("shop/watermarks", "no_table_held")}
     assert stopped_checks(capfd) == failed
 
     for file in (tmp_path / ".ticdc_assets").glob("*.json"):
@@ -81,4 +81,4 @@ def test_a_strict_run_fails_where_a_check_does_although_the_run_went_well(
     assert main(on(feed, "run")) == 0
     assert main(on(feed, "run", "--strict")) == 1
 
-    assert "ERROR shop/watermarks source_keeps_up: The source's checkpoint is " in capfd.readouterr().out
+    assert "ERROR shop/watermarks checkpoint_near_clock: The source's checkpoint is " in capfd.readouterr().out

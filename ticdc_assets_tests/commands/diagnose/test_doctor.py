@@ -15,6 +15,8 @@ from ticdc_assets.cli import main
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
 from ticdc_assets_tests.commands.called import on, shop
+from ticdc_assets_tests.commands.diagnose.local_spark import local_workers as local_workers
+from ticdc_assets_tests.commands.plain_user import called_as_plain_user
 from ticdc_assets_tests.services.object_store import s3_store
 
 IN_THE_FUTURE_S = 4_000_000_000
@@ -23,13 +25,6 @@ IN_THE_FUTURE_S = 4_000_000_000
 def findings(feed: Feed, capfd: Any) -> dict[str, tuple[bool, str]]:
     main(on(feed, "doctor", "--json"))
     return {found["name"]: (found["passed"], found["description"]) for found in json.loads(capfd.readouterr().out)}
-
-
-@pytest.fixture
-def local_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark is looked at by another test."""
-    monkeypatch.setattr(spark, "session", lambda config: None)
-    monkeypatch.setattr(spark, "SparkWorkers", lambda session: spark.LocalWorkers())
 
 
 def test_a_sound_machine_passes_and_nothing_is_written(tmp_path: Path, local_workers: None, capfd: Any):
@@ -61,6 +56,20 @@ def test_a_missing_java_and_a_missing_source_are_both_reported_and_the_rest_is_l
         "ok   start of Java: it starts without an archive of classes, which needs Java and a folder for caches."
         in lines
     )
+
+
+def test_a_lake_that_this_user_cannot_write_is_reported(tmp_path: Path):
+    feed = shop(tmp_path)
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    lake.chmod(0o555)
+
+    done = called_as_plain_user(*on(feed, "doctor"), folder=tmp_path, JAVA_HOME="/nowhere")
+
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL ") and "can write" in line]
+    assert [line.partition(":")[0] for line in failed] == ["FAIL warehouse", "FAIL catalog lake"]
+    assert all(str(lake) in line for line in failed)
 
 
 @pytest.mark.services

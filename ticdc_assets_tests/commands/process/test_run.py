@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ticdc_assets import spark
 from ticdc_assets.assets.resources import ChangefeedRun
@@ -111,6 +112,19 @@ def test_run_fails_with_one_sentence_for_each_table_that_is_held(tmp_path: Path,
     assert [line.partition(":")[0] for line in printed.err.splitlines() if "FROBNICATE" in line] == ["shop, shop.odd"]
     assert "not complete" in printed.out
     assert main(on(feed, "run")) == 1
+
+
+def test_run_names_tables_of_one_cause_in_one_sentence(tmp_path: Path, without_java: None, capfd: Any):
+    feed = shop(tmp_path).table("shop", "orders")
+    feed.rows("shop", "orders", ("I", 1, "pen", 12)).checkpoint(20)
+    written = yaml.safe_load(feed.path.read_text())
+    written["changefeeds"]["shop"]["sink_uri"] = "file:///sink?protocol=canal-json&enable-tidb-extension=true"
+    feed.path.write_text(yaml.safe_dump(written))
+
+    assert main(on(feed, "run")) == 1
+
+    [sentence] = [line for line in capfd.readouterr().err.splitlines() if "one of .csv" in line]
+    assert "and 1 more table: Stopped before its first change: " in sentence
 
 
 def test_run_without_java_is_one_sentence(tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.changelog import bad_rows
-from ticdc_assets.pipeline.changelog.bad_rows import BadRow, RowRules, sound_changes
+from ticdc_assets.pipeline.changelog.bad_rows import BadRow, rules_of_file, sound_changes
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.fold.events import fold
@@ -46,7 +46,7 @@ def raw(names: tuple[str, ...], *rows: Cells, before: Sequence[Cells | None] | N
 
 def found(rows: RawRows, of: TableSchema = NUMBERS, zero_dates: bool = True) -> tuple[list[object], list[BadRow]]:
     """The records of the changes that are kept, and the others."""
-    changes, bad = sound_changes(rows, RowRules("a file", of, TextForms("base64", "label"), zero_dates))
+    changes, bad = sound_changes(rows, rules_of_file("a file", of, TextForms("base64", "label"), zero_dates))
     return changes.line.to_pylist(), bad
 
 

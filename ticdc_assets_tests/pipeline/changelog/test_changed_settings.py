@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.config.changefeed_keys import OnChange
+from ticdc_assets.config.keys.changefeed_keys import OnChange
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables

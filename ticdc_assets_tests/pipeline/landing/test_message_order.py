@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ticdc_assets.pipeline.landing.message_order import owners_by_time
+from ticdc_assets.pipeline.landing.landed_log import owners_by_time
 
 
 @pytest.mark.parametrize("window_rows", [1, 7, 100, 10_000])

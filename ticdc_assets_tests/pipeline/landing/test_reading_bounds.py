@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.landing import landed_log as reading
-from ticdc_assets.pipeline.landing import message_file, records
+from ticdc_assets.pipeline.landing import records, segment_rows
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES
@@ -78,7 +78,7 @@ def test_the_row_groups_of_all_partitions_together_have_a_bounded_size(kafka, to
 
 def test_a_log_of_many_partitions_keeps_no_file_open(kafka, topic, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "OPEN_FILES_MAX", 3)
-    monkeypatch.setattr(message_file, "WHOLE_BYTES_MAX", 0)
+    monkeypatch.setattr(segment_rows, "WHOLE_BYTES_MAX", 0)
     monkeypatch.setattr(records, "ROW_GROUP_MESSAGES", 4)
     monkeypatch.setattr("ticdc_assets.sources.message_block.BLOCK_MESSAGES", 7)
     kafka.make_topic(topic, 5)
@@ -92,10 +92,10 @@ def test_a_log_of_many_partitions_keeps_no_file_open(kafka, topic, tmp_path, mon
     assert landed(lake) == {partition: list(range(10)) for partition in range(5)}
 
 
-@pytest.mark.parametrize("whole_bytes_max", [0, message_file.WHOLE_BYTES_MAX])
+@pytest.mark.parametrize("whole_bytes_max", [0, segment_rows.WHOLE_BYTES_MAX])
 @pytest.mark.parametrize("kept_bytes", [None, 0, 100])
 def test_a_file_that_is_gone_or_cut_off_is_named(kafka, topic, tmp_path, monkeypatch, whole_bytes_max, kept_bytes):
-    monkeypatch.setattr(message_file, "WHOLE_BYTES_MAX", whole_bytes_max)
+    monkeypatch.setattr(segment_rows, "WHOLE_BYTES_MAX", whole_bytes_max)
     kafka.make_topic(topic)
     kafka.send(numbered(topic, 10))
     lake = lake_of(tmp_path, kafka, [topic])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.config import Changefeed
-from ticdc_assets.config.sink import LargeMessageOption, Protocol
+from ticdc_assets.config.model.sink import LargeMessageOption, Protocol
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets_tests.protocols.limitations import Condition, Limitation, gaps
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ticdc_assets.changes.typed import typed
 from ticdc_assets.errors import ConfigError, DecodeError
+from ticdc_assets.pipeline.changelog.bad_rows import rules_of_file, strict_changes
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -76,7 +76,8 @@ def rows_of(variant: str, name: str, batch_bytes: int = 1 << 20) -> list[list[An
         file = DumpFile(chunk.path, table, form, TS, is_csv_file(chunk.path))
         with opened_in(root, chunk.path, chunk.size_bytes) as stream:
             for raw in file.read(stream, batch_bytes):
-                changes = typed(raw, table.stored_columns, (), form.forms(file.is_csv, "UTC"))
+                rules = rules_of_file("a file", table, form.forms(file.is_csv, "UTC"), True)
+                changes = strict_changes(raw, rules)
                 assert set(raw.op.to_pylist()) == {"R"}
                 found += zip(*(array.to_pylist() for array in changes.now), strict=True)
     return [list(row) for row in found]

@@ -12,7 +12,7 @@ import numba
 import pytest
 
 import ticdc_assets
-from ticdc_assets.protocols.formats.jit_cache import sources_of
+from ticdc_assets.protocols.formats.jit import sources_of
 
 CALLER = """
 from ticdc_assets.protocols.formats.jit import compiled
@@ -73,7 +73,7 @@ def test_the_scanner_of_json_is_made_of_its_own_file_and_of_those_that_it_import
     parts = {"scanner", "images", "values", "strings", "numbers", "literals", "template"}
     found = {name.rpartition(".")[2] for name in sources_of("ticdc_assets.protocols.formats.json.scanner")}
 
-    assert found == {*parts, "jit", "jit_cache", "simd", "string_arrays", "tso"}
+    assert found == {*parts, "jit", "simd", "string_arrays", "tso"}
 
 
 def test_compiled_code_calls_only_functions_of_modules_that_the_digest_includes():

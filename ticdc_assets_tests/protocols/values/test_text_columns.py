@@ -100,11 +100,3 @@ def test_the_bytes_of_a_slice_are_those_of_its_texts():
     assert text_columns.joined_bytes(texts.slice(1, 3)) == b"bcdef"
     assert text_columns.joined_bytes(texts.slice(2, 0)) == b""
     assert text_columns.joined_bytes(pa.nulls(0, pa.string())) == b""
-
-
-def test_zero_dates_are_counted_each_time_they_stand_there():
-    texts = pa.array(["0000-00-00", "2024-01-01", "0000-00-00", "2024-00-01", None, "2024-01-00 10:00:00"])
-
-    assert text_columns.zero_dates(parse_type("DATETIME"), texts) == 4
-    assert text_columns.zero_dates(parse_type("DATETIME"), texts.slice(1, 1)) == 0
-    assert text_columns.zero_dates(parse_type("TIME"), texts) == 0

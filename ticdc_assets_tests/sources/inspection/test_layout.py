@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ticdc_assets.config.reading import NAME
+from ticdc_assets.config.reading.sections import NAME
 from ticdc_assets.sources.inspection import Bounds, Inspection, inspect_source
 from ticdc_assets.sources.inspection.settings import changefeed_name, config_lines
 from ticdc_assets.sources.storage.paths import Layout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.config import KafkaSource
-from ticdc_assets.config.secrets import Settings
+from ticdc_assets.config.reading.secrets import Settings
 from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.kafka.client import FIXED, KafkaClient
 from ticdc_assets_tests.config.config_file import refused as refused_config

@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from ticdc_assets.config.source_model import Upstream
+from ticdc_assets.config.model.source import Upstream
 
 SERVER = os.environ.get("TICDC_ASSETS_TIDB", "")
 

@@ -14,8 +14,8 @@ import sqlglot
 from pymysql.converters import escape_item
 from sqlglot import exp
 
-from ticdc_assets.config.secrets import Secret
-from ticdc_assets.config.source_model import Upstream, UpstreamTls
+from ticdc_assets.config.model.source import Upstream, UpstreamTls
+from ticdc_assets.config.reading.secrets import Secret
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.registry import REGISTRY

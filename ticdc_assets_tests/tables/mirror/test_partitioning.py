@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from ticdc_assets.config.model import PartitionField
+from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.mirror.kept_files import KeptFiles

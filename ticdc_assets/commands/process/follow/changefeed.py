@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.run import ChangelogRun
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.tables.control.records import WatermarkRecord
 
 ThroughDagster = Callable[["Changefeed", OnProgress], ChangefeedResult]
 
@@ -47,6 +48,7 @@ RETRY_TIMEOUT_S: Final = 10.0
 class FollowedRun:
     """One scan of the source. `ran` is None where nothing was pending; then no table was written.
 
+    `published`: whether tables have changed. They have not where all that is pending lies above the watermark.
     `seconds` gives the time of each stage in order. `checkpoint` is the TSO up to which the source is complete, 0
     without one. `run_id` is empty if only mirrors were merged. `landed` is None where nothing is landed.
     """
@@ -57,6 +59,7 @@ class FollowedRun:
     run_id: str = ""
     ran: ChangefeedResult | None = None
     landed: LandingReport | None = None
+    published: bool = False
 
 
 @dataclass(slots=True)
@@ -72,6 +75,10 @@ class _Stages:
             yield
         finally:
             self.seconds[name] = round(time.monotonic() - began, 3)
+
+
+def _state(record: WatermarkRecord | None) -> tuple[object, ...]:
+    return () if record is None else (record.tso, record.complete, record.tables)
 
 
 class FollowedChangefeed:
@@ -135,7 +142,8 @@ class FollowedChangefeed:
         else:
             ran, run_id = self._processed(lake, source_run, pending, stages, warnings, on_progress)
             self._is_unsure = self._is_stopping()
-        return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, run_id, ran, landed)
+        published = bool(ran.changes) or _state(ran.record) != _state(pending.record)
+        return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, run_id, ran, landed, published)
 
     def _processed(
         self,

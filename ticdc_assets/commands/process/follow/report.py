@@ -19,6 +19,7 @@ from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.process.run import summary
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
+from ticdc_assets.plurals import duration
 from ticdc_assets.tso import is_tso, physical_ms
 from ticdc_assets.work_progress import OnProgress, no_progress
 
@@ -83,10 +84,10 @@ class Report:
         of_topics = self._topics(run)
         if run.ran is None:
             return
-        if self._as_json:
+        if run.published and self._as_json:
             self._json_line(as_object(run, lag_ms, files))
-        else:
-            lag = "" if lag_ms is None else f" Lag {lag_ms / 1000:.1f} s."
+        elif run.published:
+            lag = "" if lag_ms is None else f" Lag {_lag_text(lag_ms / 1000)}."
             self._terminal.result(f"{summary(run.ran)} {sum(run.seconds.values()):.1f} s.{lag}")
         faults = (fault for fault in run.ran.faults if fault not in of_topics)
         self._note_new(run.changefeed, (*(f"warning: {text}" for text in run.ran.warnings), *faults))
@@ -143,6 +144,11 @@ def as_object(run: FollowedRun, lag_ms: int | None, files: FileCounts | None) ->
     }
 
 
+def _lag_text(seconds: float) -> str:
+    """A lag of less than a minute has tenths, since such a lag is compared with the interval."""
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -180,7 +186,7 @@ class Metrics:
             of.checkpoint = run.checkpoint
             of.files = files
             of.landed = run.landed
-            if run.ran is None:
+            if run.ran is None or not run.published:
                 return
             of.runs += 1
             of.rows += added_rows(run)

@@ -24,11 +24,11 @@ from ticdc_assets.config import Upstream
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.late_rows import are_known
-from ticdc_assets.pipeline.stream.decode.row_values import RowValues, spelt
+from ticdc_assets.pipeline.stream.decode.row_schemas import spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
+from ticdc_assets.pipeline.stream.decode.values import as_sent
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
 from ticdc_assets.schema.model import Column, TableSchema
 from ticdc_assets.sources.capture import Message
@@ -152,7 +152,7 @@ def _rows(
 
 def _key_values(task: MessageTask, where: str, key: Sequence[Column], wire: Any) -> list[Any]:
     lowered = {fold(name): value for name, value in wire.items()}
-    read = REGISTRY[task.decoding.protocol].value_under(task.decoding.options)
+    read = as_sent(task)
     values = [read(column, lowered[fold(column.name)], task.decoding.zone) for column in key]
     if None in values:
         raise NotYetError(
@@ -181,6 +181,7 @@ class LateLarge:
 
     name: SourceName
     period: SchemaPeriod
+    epoch: int
     event: RowEvent
     message: Message
     at: tuple[int, int]
@@ -197,25 +198,25 @@ class LateLarge:
         return key if key and all(spelt(task, column) in sent for column in key) else None
 
 
-def with_known(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
+def with_known(task: MessageTask, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
     """Each row, and whether its changelog has it."""
     for _, some in groupby(sorted(rows, key=lambda row: (row.version, row.at)), key=lambda row: row.version):
-        yield from _of_version(task, values, list(some))
+        yield from _of_version(task, list(some))
 
 
-def _of_version(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
+def _of_version(task: MessageTask, rows: Sequence[LateLarge]) -> Iterator[tuple[LateLarge, bool]]:
     keyed = [row for row in rows if row.key(task) is not None]
     yield from ((row, False) for row in rows if row.key(task) is None)
     if keyed:
         target = task.targets[keyed[0].version[0]]
         try:
-            known = are_known(target.metadata_uri, task.io_properties, _identities(task, values, keyed))
+            known = are_known(target.metadata_uri, task.io_properties, _identities(task, keyed))
         except TicdcAssetsError:  # the key cannot be read; the row's own fault is reported when the row is decoded
             known = np.zeros(len(keyed), np.bool_)
         yield from ((row, bool(is_known)) for row, is_known in zip(keyed, known, strict=True))
 
 
-def _identities(task: MessageTask, values: RowValues, rows: Sequence[LateLarge]) -> pa.Table:
+def _identities(task: MessageTask, rows: Sequence[LateLarge]) -> pa.Table:
     """The identity columns of the rows, under their names in the changelog."""
     version, key = rows[0].period.version, rows[0].key(task)
     assert key is not None
@@ -223,7 +224,7 @@ def _identities(task: MessageTask, values: RowValues, rows: Sequence[LateLarge])
     stored = version.table.stored_columns
     first = schema.get_field_index(layout.BEFORE) + 1
     fields = [schema.field(first + stored.index(column)) for column in key]
-    cells = zip(*(values.of(key, row.event.wire) for row in rows), strict=True)
+    cells = zip(*(_values(task, key, row.event) for row in rows), strict=True)
     keys = {field.name: pa.array(list(column), field.type) for field, column in zip(fields, cells, strict=True)}
     ops = ["D" if row.event.op is Op.DELETE else "I" for row in rows]
     place = {
@@ -231,3 +232,8 @@ def _identities(task: MessageTask, values: RowValues, rows: Sequence[LateLarge])
         layout.OP: pa.array(ops, pa.string()),
     }
     return pa.table({**place, **keys})
+
+
+def _values(task: MessageTask, columns: Sequence[Column], event: RowEvent) -> list[Any]:
+    sent, read = {fold(name): cell for name, cell in event.wire.items()}, as_sent(task)
+    return [read(column, sent.get(spelt(task, column)), task.decoding.zone) for column in columns]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, Stretch
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.sources.capture import digest_of
+from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.message_block import MessageBlock
 
 Ints = npt.NDArray[np.int64]
@@ -31,6 +31,10 @@ class MessageBatch:
     @property
     def keys_and_values(self) -> Messages:
         return Messages(self.block.keys, self.block.values)
+
+    def message_of(self, ordinal: int) -> Message:
+        """The message with this ordinal."""
+        return self.block.message(int(np.searchsorted(self.ordinals, ordinal)))
 
     def was_read(self, task: MessageTask) -> Bools:
         """Which messages an earlier run has read."""

@@ -1,4 +1,4 @@
-"""Decides the schema version of one row, and compares the row's columns with those of its table.
+"""Compares the columns of rows with those of their table.
 
 Where the columns of a table are inferred from rows, the row's own schema is inferred. It is in effect from just before
 the row; the messages are then read again with it. `NameState` keeps why the rows of a name wait.
@@ -6,16 +6,15 @@ the row; the messages are then read again with it. `NameState` keeps why the row
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
+from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
-from ticdc_assets.pipeline.stream.decode.row_values import spelt, unknown_column
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow, has_columns_of
+from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import Op, RowEvent
@@ -23,7 +22,7 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.row_schemas import changed_column, widened
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.schema.model import TableName, TableSchema
+from ticdc_assets.schema.model import Column, TableName, TableSchema
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -69,62 +68,18 @@ class Shapes:
         return tuple(self._by_columns.values())
 
 
-# -- versions ---------------------------------------------------------------------------------------------------------
-
-
-def entry_of(
-    task: MessageTask, name: SourceName, timeline: Timeline, event: RowEvent, message: Message, ordinal: int
-) -> SchemaPeriod | SchemaGap | None:
-    """The period or gap of the row: the last one whose `after_ts` is below the row's time. None where that is not
-    known. `stream.decode.batches` decides it for whole arrays."""
-    if not timeline:
-        return None
-    if event.time.by_position:
-        placed = PositionedRow.of(event, (message.topic, message.partition), message.offset)
-        return task.schemas.statement_positions.period(timeline, placed, _left_out(task, event))
-    if task.schemas.clock is VersionClock.POSITION:
-        known = task.schemas.versions.get((name, event.hints.schema_version or 0), ordinal)
-        return _last_below(timeline, known + 1) or timeline[0]
-    if task.decoding.protocol == "simple" and (name, event.hints.schema_version) not in task.schemas.versions:
-        return _last_below(timeline, event.commit_ts or 0) if name in task.schemas.given else None
-    if event.commit_ts is not None:
-        return _last_below(timeline, event.commit_ts)
-    if task.schemas.clock is VersionClock.COMMIT_MS:
-        return _of_millisecond(task, timeline, event)
-    return _of_delete(timeline, task.order.placed.get(ordinal, 0))
-
-
-def _last_below(timeline: Timeline, ts: int) -> SchemaPeriod | SchemaGap | None:
-    number = bisect_left([period.after_ts for period in timeline], ts) - 1
-    return timeline[number] if number >= 0 else None
-
-
-def _of_delete(timeline: Timeline, placed: int) -> SchemaPeriod | None:
-    """The newest schema period with a table, else the first later one."""
-    periods = [period for period in timeline if isinstance(period, SchemaPeriod)]
-    before = [period for period in periods if period.after_ts < placed]
-    return before[-1] if before else next(iter(periods), None)
-
-
-def _of_millisecond(task: MessageTask, timeline: Timeline, event: RowEvent) -> SchemaPeriod | SchemaGap | None:
-    """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
-    unless it has the columns from after it."""
-    assert event.time.commit_ms is not None
-    first = _last_below(timeline, event.time.commit_ms << LOGICAL_BITS)
-    within = [period for period in timeline if period.after_ts >> LOGICAL_BITS == event.time.commit_ms]
-    return next((period for period in (first, *within) if period is not None and _fits(task, period, event)), first)
-
-
-def _fits(task: MessageTask, period: SchemaPeriod | SchemaGap, event: RowEvent) -> bool:
-    return has_columns_of(period, {fold(name) for name in event.wire}, _left_out(task, event))
-
-
-def _left_out(task: MessageTask, event: RowEvent) -> Callable[[str], bool]:
-    """Whether the changefeed leaves a column out of rows of the event's table."""
-    return lambda column: task.schemas.selectors.leaves_out(event.schema, event.table, column)
-
-
 # -- columns ----------------------------------------------------------------------------------------------------------
+
+
+def spelt(task: MessageTask, column: Column) -> str:
+    """The name of a column in rows, in lower case."""
+    return fold(sanitised(column.name) if task.decoding.protocol == "avro" else column.name)
+
+
+def unknown_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -> str | None:
+    """A column in the rows that no schema of their version has."""
+    known = {spelt(task, column) for column in table.columns}
+    return next((name for name in sent if fold(name) not in known), None)
 
 
 def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: TableName) -> Unlike | None:
@@ -302,6 +257,12 @@ class NameState:
     state: FileState = FileState.READ
     bad: list[QuarantineEntry] = field(default_factory=list)
     shapes: Shapes = field(default_factory=Shapes)
+
+    def count(self, rows: int, above: int, repeats: int) -> None:
+        """Count these rows, those above the run among them, and repeats."""
+        self.rows += rows
+        self.above += above
+        self.repeats += repeats
 
     def waits(self, problem: str) -> None:
         """Let the table wait, unless it is known to be stopped."""

@@ -1,31 +1,45 @@
 """The worker's part of reading messages: decodes, types and writes row changes, sorted and without repeats.
 
-Messages are decoded in bulk where the protocol has a bulk decoder, and one by one with the reference decoder where not.
+Messages are decoded in bulk where the protocol has a bulk decoder, else by the reference decoder, whose rows become
+columns too. The same decisions follow, for a single message as for many.
 Rows of one source table and version are gathered over the task, sorted by commit_ts and position, and written as one
 part; so rows that partitions interleave come out in order.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.changelog.bad_rows import sound_changes
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
+from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
-from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch, batches_of
+from ticdc_assets.pipeline.stream.decode.message_batch import Bools, MessageBatch, batches_of
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
+from ticdc_assets.pipeline.stream.decode.place import (
+    NO_PERIOD,
+    NamedRows,
+    by_epoch,
+    by_name,
+    counts,
+    messages_of,
+    part,
+    wanted,
+)
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     NameState,
     Unlike,
     displaced_by,
-    entry_of,
     inferred_by,
     is_given_up,
     no_schema,
@@ -33,12 +47,15 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
     unexplained_by,
     unlike,
 )
-from ticdc_assets.pipeline.stream.decode.row_values import RowValues, changes_of, checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
+from ticdc_assets.pipeline.stream.decode.values import MessageOf, as_sent, of_events, rules_of
 from ticdc_assets.pipeline.stream.scan.state import bad_message
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, TaskReport
+from ticdc_assets.protocols.columnar.event_rows import PlacedEvent, placed, tables_of, with_values
+from ticdc_assets.protocols.columnar.message_rows import TableRows
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.formats.limits import MESSAGE_BYTES_MAX
+from ticdc_assets.protocols.protocol import Value
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values.checksum import check
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
@@ -51,19 +68,24 @@ COMPLETED_BYTES: Final = 64 << 20
 """How many bytes of completed rows are held before they are written."""
 
 
-@dataclass(slots=True)
-class _Rows:
-    """Rows of one source table, version and delivery, with the ordinals of their messages and their positions in
-    them."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where rows are written, and the messages that they are in."""
 
     name: SourceName
     period: SchemaPeriod
     epoch: int
-    values: RowValues
-    late: bool = False
-    at: list[tuple[int, int]] = field(default_factory=list)
-    events: list[RowEvent] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    late: bool
+    message_of: MessageOf
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What a row changes in the state of its name. `at` is the ordinal of its message and its position in that."""
+
+    name: SourceName
+    at: tuple[int, int]
+    make: Callable[[], None]
 
 
 class MessageDecoder:
@@ -73,24 +95,24 @@ class MessageDecoder:
         self._task = task
         self._protocol = REGISTRY[task.decoding.protocol]
         self._names: dict[SourceName, NameState] = {}
-        self._rows: dict[Group, _Rows] = {}
         self._pieces: dict[Group, list[Piece]] = {}
         self._cut: list[CutRow] = []
         self._late_large: list[LateLarge] = []
-        self._sent = RowValues(
-            task, self._protocol.value_under(task.decoding.options), self._protocol.zone_of_times(task.decoding.zone)
-        )
+        self._notes: list[_Note] = []
 
     def run(self) -> TaskReport:
         """Decode all messages of the task and write the parts of changelogs."""
         for batch in batches_of(self._task.stretch):
-            for index in self._in_bulk(batch):
-                self._one(batch.block.message(index), int(batch.ordinals[index]))
+            left = self._in_bulk(batch)
+            self._by_reference(batch, left)
+            self._note()
             hit(Failpoint.FILE_READ)
         if self._late_large:
             self._take_late_large()
-        completed_parts = self._complete() if self._cut else ()
-        parts = [*completed_parts, *write_parts(self._task, self._gathered(), self._hold)]
+            self._note()
+        completed_parts = list(self._complete()) if self._cut else []
+        self._note()
+        parts = [*completed_parts, *write_parts(self._task, sorted(self._pieces.items()), self._hold)]
         hit(Failpoint.PARTS_WRITTEN)
         reports = tuple(state.report(name) for name, state in self._names.items())
         return TaskReport(self._task.number, tuple(parts), reports)
@@ -105,119 +127,142 @@ class MessageDecoder:
         except Exception as error:  # noqa: BLE001  the reference decoder finds its table
             of_one_table(error)
             return range(len(batch))
-        for name, counts in outcome.row_counts.items():
-            name_state = self._names.setdefault(name, NameState())
-            name_state.rows += counts.rows
-            name_state.above += counts.above
-            name_state.repeats += counts.repeats
+        for name, counted in outcome.row_counts:
+            self._names.setdefault(name, NameState()).count(*counted)
         for piece in outcome.pieces:
-            self._names[piece.name].zero_dates += 0 if piece.late else piece.changes.zero_dates
-            self._names[piece.name].ambiguous_times += 0 if piece.late else piece.changes.ambiguous_times
-            self._pieces.setdefault(group_of(piece.period, piece.epoch, piece.late), []).append(piece)
+            self._keep(self._pieces, piece)
         return outcome.left
 
-    def _one(self, message: Message, ordinal: int) -> None:
-        try:
-            events = list(self._protocol.decode(message.key, message.value, message.where, self._task.decoding.options))
-        except DecodeError:
-            return  # the first pass has kept it
-        for position, event in enumerate(events):
-            if not isinstance(event, RowEvent):
-                continue
-            try:
-                self._row(event, message, ordinal, position)
-            except (TicdcAssetsError, OSError):
-                raise
-            except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-                true = self._true_name(event, message)
-                self._hold(fold_name(*(true or (event.schema, event.table))), of_one_table(error))
+    def _keep(self, pieces: dict[Group, list[Piece]], piece: Piece) -> None:
+        """Keep typed changes until they are written. The dates and times of late rows are not counted: those of repeats
+        were counted before."""
+        if not piece.late:
+            self._names[piece.name].zero_dates += piece.changes.zero_dates
+            self._names[piece.name].ambiguous_times += piece.changes.ambiguous_times
+        pieces.setdefault(group_of(piece.period, piece.epoch, piece.late), []).append(piece)
 
     def _hold(self, name: SourceName, fault: TicdcAssetsError) -> None:
         """Hold one table because of an error of its rows."""
         name_state = self._names.setdefault(name, NameState())
         name_state.state, name_state.problem = FileState.STOPPED, f"{'.'.join(name)}: {fault}"
 
-    # -- one row ------------------------------------------------------------------------------------------------------
+    @contextmanager
+    def _held_alone(self, name: SourceName) -> Iterator[None]:
+        """Hold only the table of a name at an error that this project does not raise."""
+        try:
+            yield
+        except (TicdcAssetsError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+            self._hold(name, of_one_table(error))
 
-    def _row(self, event: RowEvent, message: Message, ordinal: int, position: int) -> None:
-        true = self._true_name(event, message)
-        name = fold_name(*(true or (event.schema, event.table)))
-        name_state = self._names.setdefault(name, NameState())
-        name_state.rows += 1
-        timeline = self._task.schemas.timelines.get(name, ())
-        period = entry_of(self._task, name, timeline, event, message, ordinal)
-        if not isinstance(period, SchemaPeriod):
-            if not (event.time.by_position and is_given_up(self._task, timeline, period)):
-                self._without_schema(true, event, message, name_state)
-            return
-        if period.source_table_id not in self._task.targets:
-            return
-        target = self._task.targets[period.source_table_id]
-        if ordinal in self._task.order.repeated:
-            name_state.repeats += 1
-        elif self._task.order.by_arrival:
-            arrival = self._task.order.arrivals.get(target.source_table_id)
-            if target.low < ordinal <= target.high and (arrival is None or arrival.takes(message)):
-                self._take(name, period, event, message, (ordinal, position), name_state)
-        else:
-            assert event.commit_ts is not None
-            if event.commit_ts > target.high:
-                name_state.above += 1
-            elif event.commit_ts > target.low:
-                self._take(name, period, event, message, (ordinal, position), name_state)
-            elif target.source_table_id not in self._task.order.fresh and self._task.stretch.was_read(message):
-                name_state.repeats += 1
-            elif event.claim is not None or event.is_cut:
-                self._late_large.append(LateLarge(name, period, event, message, (ordinal, position)))
-            else:
-                self._take(name, period, event, message, (ordinal, position), name_state, late=True)
+    def _note(self) -> None:
+        """Make the notes about rows, in the order of the rows: the last one is what a table is held for."""
+        for note in sorted(self._notes, key=lambda note: note.at):
+            with self._held_alone(note.name):
+                note.make()
+        self._notes.clear()
 
-    def _take_late_large(self) -> None:
-        for row, is_known in with_known(self._task, self._sent, self._late_large):
-            name_state = self._names[row.name]
-            if is_known:
-                name_state.repeats += 1
-            else:
-                self._take(row.name, row.period, row.event, row.message, row.at, name_state, late=True)
+    # -- the rows of the reference decoder ----------------------------------------------------------------------------
+
+    def _by_reference(self, batch: MessageBatch, messages: Iterable[int]) -> None:
+        read, sound = batch.was_read(self._task), np.ones(len(batch), np.bool_)
+        for table in tables_of(self._events(batch, messages)):
+            for named in by_name(self._task, batch, table):
+                name_state = self._names.setdefault(named.name, NameState())
+                name_state.count(*counts(self._task, batch, named, sound, read))
+                with self._held_alone(named.name):
+                    self._without_schema(batch, named, name_state)
+                    self._write(batch, named, read)
+
+    def _events(self, batch: MessageBatch, messages: Iterable[int]) -> Iterator[PlacedEvent]:
+        decode, options = self._protocol.decode, self._task.decoding.options
+        for index in messages:
+            message = batch.block.message(index)
+            try:
+                events = list(decode(message.key, message.value, message.where, options))
+            except DecodeError:
+                continue  # the first pass has kept it
+            yield from ((index, n, event) for n, event in enumerate(events) if isinstance(event, RowEvent))
+
+    def _write(self, batch: MessageBatch, named: NamedRows, read: Bools) -> None:
+        """The rows that this run writes."""
+        for period, target, rows in named.of_targets(self._task, np.ones(len(named.table), np.bool_)):
+            found = wanted(self._task, target, batch, named, rows, read)
+            for mask, late in ((found.late, True), (found.now, False)):
+                table = part(named.table, rows[mask])
+                for epoch, of_epoch in by_epoch(self._task, batch, table):
+                    place = _Place(named.name, period, epoch, late, batch.message_of)
+                    ordinals = pa.array(batch.ordinals[messages_of(of_epoch)])
+                    self._take(place, replace(of_epoch, rows=replace(of_epoch.rows, line=ordinals)))
 
     def _true_name(self, event: RowEvent, message: Message) -> TableName | None:
         """The name of the row's table; None where messages cannot spell it and it may be one of several."""
         return self._task.schemas.names.get((message.topic, event.schema, event.table), (event.schema, event.table))
 
-    def _take(
-        self,
-        name: SourceName,
-        period: SchemaPeriod,
-        event: RowEvent,
-        message: Message,
-        at: tuple[int, int],
-        name_state: NameState,
-        late: bool = False,
-    ) -> None:
-        try:
-            whole = event if event.claim is None else self._whole(event, event.claim)
-            if self._task.schemas.checked:
-                whole = verified(self._task, whole, message)
-        except DecodeError as error:
-            self._bad(name_state, message, event, error)
-            return
-        source = self._true_name(whole, message) or (whole.schema, whole.table)
-        differing = unlike(self._task, period.version.table, whole, source)
-        if differing is not None:
-            self._with_other_columns(differing, period.version.table, whole, message, name_state)
-            return
-        epoch = bisect_right(self._task.order.epochs.get((message.topic, message.partition), ()), message.offset)
-        if whole.is_cut:
-            self._cut_off(CutRow(name, period, epoch, at, whole, message, late), name_state)
-            return
-        rows = self._rows.setdefault(group_of(period, epoch, late), _Rows(name, period, epoch, self._sent, late))
-        rows.at.append(at)
-        rows.events.append(whole)
-        rows.messages.append(message)
+    def _take(self, place: _Place, table: TableRows) -> None:
+        """Type the rows, but for large rows: these are completed when all messages are read."""
+        rows = placed(table)
+        if place.late and any(event.claim is not None or event.is_cut for _, _, event in rows):
+            self._late_large += [
+                LateLarge(place.name, place.period, place.epoch, event, place.message_of(ordinal), (ordinal, position))
+                for ordinal, position, event in rows
+            ]
+        elif self._task.schemas.checked or any(event.claim is not None or event.is_cut for _, _, event in rows):
+            for whole in tables_of(self._whole_rows(place, rows)):
+                self._type(place, whole)
+        else:
+            self._type(place, table)
+
+    def _take_late_large(self) -> None:
+        kept: dict[Group, tuple[_Place, list[PlacedEvent]]] = {}
+        messages = {row.at[0]: row.message for row in self._late_large}
+        for row, is_known in with_known(self._task, self._late_large):
+            if is_known:
+                self._names[row.name].repeats += 1
+                continue
+            place = _Place(row.name, row.period, row.epoch, True, messages.__getitem__)
+            group = kept.setdefault(group_of(row.period, row.epoch, True), (place, []))
+            group[1].append((*row.at, row.event))
+        for place, rows in kept.values():
+            for whole in tables_of(self._whole_rows(place, rows)):
+                self._type(place, whole)
+
+    def _type(self, place: _Place, table: TableRows) -> None:
+        with self._held_alone(place.name):
+            fitting = self._with_fitting_columns(place, table)
+            if len(fitting):
+                value, zone = as_sent(self._task), self._protocol.zone_of_times(self._task.decoding.zone)
+                self._keep(self._pieces, self._typed(place, fitting, value, zone))
+
+    def _typed(self, place: _Place, table: TableRows, value: Value, zone: str) -> Piece:
+        """The changes of rows. A row that cannot be typed goes to quarantine with its message."""
+        filled = with_values(table)
+        rules = rules_of(
+            self._task, place.period.version.table, of_events(self._task, filled, value, zone), place.message_of
+        )
+        changes, bad = sound_changes(filled.rows, rules)
+        for row in bad:
+            event, position = table.events[row.index], table.position[row.index].as_py()
+            self._bad(place, (row.line, position), event, row.fault)
+        position = np.delete(np.asarray(table.position.to_numpy(), np.int64), [row.index for row in bad])
+        return Piece(place.name, place.period, place.epoch, position, changes, place.late)
 
     # -- rows without a schema ---------------------------------------------------------------------------------------
 
-    def _without_schema(self, true: TableName | None, event: RowEvent, message: Message, name_state: NameState) -> None:
+    def _without_schema(self, batch: MessageBatch, named: NamedRows, name_state: NameState) -> None:
+        """Note the rows of times at which their table has no schema."""
+        for row in np.flatnonzero(~named.has_schema):
+            event, number = named.table.events[row], named.periods[row]
+            gap = None if number == NO_PERIOD else named.timeline[number]
+            if event.time.by_position and is_given_up(self._task, named.timeline, gap):
+                continue
+            index = int(named.messages[row])
+            note = partial(self._no_schema, named.source, event, batch.block.message(index), name_state)
+            at = (int(batch.ordinals[index]), named.table.position[int(row)].as_py())
+            self._notes.append(_Note(named.name, at, note))
+
+    def _no_schema(self, true: TableName | None, event: RowEvent, message: Message, name_state: NameState) -> None:
         if not self._task.order.by_arrival and (event.commit_ts or 0) > self._task.high:
             name_state.above += 1  # the statement that creates its table is above this run too
         elif true is None or self._is_asked_for(true):
@@ -245,6 +290,20 @@ class MessageDecoder:
         return self._task.schemas.tables.matches(*name) or any(
             isinstance(period, SchemaPeriod) and period.source_table_id in self._task.targets for period in timeline
         )
+
+    def _with_fitting_columns(self, place: _Place, table: TableRows) -> TableRows:
+        """The rows that have the columns of their version; the others are noted."""
+        known, first = place.period.version.table, table.events[0]
+        source = self._true_name(first, place.message_of(table.rows.line[0].as_py())) or (first.schema, first.table)
+        if not known.inferred and unlike(self._task, known, first, source) is None:
+            return table  # all rows have the same columns; only where types are inferred, each may tell other ones
+        differing = [unlike(self._task, known, event, source) for event in table.events]
+        for (ordinal, position, event), how in zip(placed(table), differing, strict=True):
+            if how is not None:
+                message, name_state = place.message_of(ordinal), self._names[place.name]
+                note = partial(self._with_other_columns, how, known, event, message, name_state)
+                self._notes.append(_Note(place.name, (ordinal, position), note))
+        return part(table, np.flatnonzero([how is None for how in differing]))
 
     def _with_other_columns(
         self, differing: Unlike, table: TableSchema, event: RowEvent, message: Message, name_state: NameState
@@ -274,6 +333,23 @@ class MessageDecoder:
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 
+    def _whole_rows(self, place: _Place, rows: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
+        """The rows as TiDB has them, verified. Rows of which only the handle key was sent are kept for later."""
+        for ordinal, position, event in rows:
+            message = place.message_of(ordinal)
+            try:
+                whole = event if event.claim is None else self._whole(event, event.claim)
+                if self._task.schemas.checked:
+                    whole = verified(self._task, whole, message)
+            except DecodeError as error:
+                self._bad(place, (ordinal, position), event, error)
+                continue
+            if not whole.is_cut:
+                yield ordinal, position, whole
+            elif self._with_fitting_columns(place, tables_of([(ordinal, position, whole)])[0]):
+                at = (ordinal, position)
+                self._cut_off(CutRow(place.name, place.period, place.epoch, at, whole, message, place.late))
+
     def _whole(self, event: RowEvent, claim: str) -> RowEvent:
         """The row from its file in the claim-check folder, where that is known; else as sent."""
         if self._protocol.open_claim is None or self._task.decoding.claim_check is None:
@@ -285,15 +361,16 @@ class MessageDecoder:
         ]
         return next((e for e in found if (e.op, e.commit_ts) == (event.op, event.commit_ts)), found[0])
 
-    def _cut_off(self, row: CutRow, name_state: NameState) -> None:
+    def _cut_off(self, row: CutRow) -> None:
         """Keep a row that has only its handle key until all messages are read."""
         if self._task.decoding.upstream is not None:
             self._cut.append(row)
             return
-        name_state.waits(
+        problem = (
             f"{row.message.where}: expected the whole row, found only its handle key. "
             "TiCDC cut a large row (handle-key-only); name TiDB as `upstream` to complete it from, or use claim-check."
         )
+        self._notes.append(_Note(row.name, row.at, partial(self._names[row.name].waits, problem)))
 
     def _complete(self) -> Iterator[ChangelogPart]:
         """Complete the cut rows. Returns the parts of those that do not fit in memory with all others."""
@@ -306,8 +383,11 @@ class MessageDecoder:
             if done.problem:
                 name_state.waits(done.problem)
                 continue
-            rows = self._verified(done, name_state)
-            pieces.setdefault(group_of(rows.period, rows.epoch, rows.late), []).append(self._typed(rows))
+            first = done.cut[0]
+            messages = {cut.at[0]: cut.message for cut in done.cut}
+            place = _Place(first.name, first.period, first.epoch, first.late, messages.__getitem__)
+            for table in tables_of(self._verified(place, done)):
+                self._keep(pieces, self._typed(place, table, upstream_sql.value, "UTC"))
             held_bytes += done.size_bytes
             if held_bytes > COMPLETED_BYTES:
                 yield from write_parts(self._task, sorted(pieces.items()), self._hold, f"-large{number}")
@@ -315,69 +395,26 @@ class MessageDecoder:
         for group, more in pieces.items():
             self._pieces.setdefault(group, []).extend(more)
 
-    def _verified(self, done: Completed, name_state: NameState) -> _Rows:
-        first = done.cut[0]
-        rows = _Rows(
-            first.name, first.period, first.epoch, RowValues(self._task, upstream_sql.value, "UTC"), first.late
-        )
+    def _verified(self, place: _Place, done: Completed) -> Iterator[PlacedEvent]:
         for cut, event in zip(done.cut, done.events, strict=True):
             table = checked_schema(self._task, event)
             fault = None if table is None else check(event, table, upstream_sql.plain)
             if fault is not None:
-                self._bad(name_state, cut.message, event, mismatch(cut.message, fault))
-                continue
-            rows.at.append(cut.at)
-            rows.events.append(event)
-            rows.messages.append(cut.message)
-        return rows
+                self._bad(place, cut.at, event, mismatch(cut.message, fault))
+            else:
+                yield *cut.at, event
 
-    def _bad(self, name_state: NameState, message: Message, event: RowEvent, error: DecodeError) -> None:
+    def _bad(self, place: _Place, at: tuple[int, int], event: RowEvent, error: DecodeError) -> None:
+        message, name_state = place.message_of(at[0]), self._names[place.name]
+        self._notes.append(_Note(place.name, at, partial(self._set_aside, name_state, message, event, error)))
+
+    def _set_aside(self, name_state: NameState, message: Message, event: RowEvent, error: DecodeError) -> None:
         if self._task.decoding.quarantine:
             schema, table = self._true_name(event, message) or (event.schema, event.table)
             entry = bad_message(message, error)
             name_state.bad.append(replace(entry, schema=schema, table=table, commit_ts=event.commit_ts))
         else:
             name_state.state, name_state.problem = FileState.STOPPED, str(error)
-
-    # -- values -------------------------------------------------------------------------------------------------------
-
-    def _gathered(self) -> Iterator[tuple[Group, list[Piece]]]:
-        """The pieces to write, group by group; rows are typed just before their group is written."""
-        for group in sorted({*self._rows, *self._pieces}):
-            pieces = self._pieces.pop(group, [])
-            rows = self._rows.pop(group, None)
-            try:
-                pieces += [self._typed(rows)] if rows is not None else []
-            except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-                assert rows is not None
-                self._hold(rows.name, of_one_table(error))
-                continue
-            yield group, pieces
-
-    def _typed(self, rows: _Rows) -> Piece:
-        """The rows' values. A row that cannot be typed goes to quarantine with its message."""
-        table = rows.period.version.table
-        columns, key = table.stored_columns, table.key
-        name_state = self._names[rows.name]
-        kept: list[tuple[int, RowEvent, list[Any], list[Any] | None]] = []
-        positions = []
-        for (ordinal, position), event, message in zip(rows.at, rows.events, rows.messages, strict=True):
-            try:
-                now = rows.values.of(columns, event.wire, key)
-                old = event.full_before
-                before = None if old is None else rows.values.of(columns, old, key)
-                zero_dates, ambiguous_times = rows.values.counts(columns, event.wire, now)
-                if not rows.late:  # those of repeats were counted before
-                    name_state.zero_dates += zero_dates
-                    name_state.ambiguous_times += ambiguous_times
-            except TicdcAssetsError as error:
-                fault = DecodeError(message.where, error.expected, error.found, error.advice)
-                self._bad(name_state, message, event, fault)
-                continue
-            kept.append((ordinal, event, now, before))
-            positions.append(position)
-        changes = changes_of(columns, kept)
-        return Piece(rows.name, rows.period, rows.epoch, np.array(positions, np.int64), changes, rows.late)
 
 
 def decode_messages(task: MessageTask) -> TaskReport:

@@ -19,7 +19,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import Bools, Ints, OffsetSet, 
 from ticdc_assets.sources.capture import Message, digest_of
 
 if TYPE_CHECKING:
-    from ticdc_assets.config.model import OffsetRule
+    from ticdc_assets.config.model.config import OffsetRule
     from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
     from ticdc_assets.sources.message_block import MessageBlock
 

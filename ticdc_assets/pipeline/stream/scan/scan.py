@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ticdc_assets.config.model import OffsetRule
+from ticdc_assets.config.model.config import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.folding import fold

@@ -22,6 +22,7 @@ from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_hom
 from ticdc_assets_tests.commands.called import on, shop
 from ticdc_assets_tests.commands.process.follow.scripted import Scripted, lines_of
 from ticdc_assets_tests.commands.process.follow.scripted import no_pause as no_pause
+from ticdc_assets_tests.pipeline.small_streams import SmallStream, shape
 
 
 def test_each_run_is_one_json_line_and_a_look_without_news_is_none(
@@ -43,6 +44,24 @@ def test_each_run_is_one_json_line_and_a_look_without_news_is_none(
     assert list(second["seconds"]) == ["scan", "changelogs", "mirrors"]
     assert second["lag_ms"] > 0
     assert first["run_id"] != second["run_id"]
+
+
+def test_messages_above_the_watermark_make_no_line_until_it_passes_them(
+    tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch, no_pause: None
+):
+    stream, users = SmallStream(tmp_path), shape("users")
+    lake = stream.lake()
+    stream.create(1, users)
+    stream.put(2, users, 1)
+    stream.watermark(3)
+    above, past = lambda: stream.put(5, users, 2), lambda: stream.watermark(6)
+    Scripted(monkeypatch, above, lambda: None, lambda: None, past)
+
+    assert command.follow(lake.config, lake.config.changefeeds, command.FollowOptions(1.0), {}) == 0
+
+    printed = capfd.readouterr()
+    assert [line.partition(",")[0] for line in printed.out.splitlines()] == ["feed: 1 change of 1 table"] * 2
+    assert printed.err == ""
 
 
 def test_a_held_table_is_named_once_and_the_others_go_on(
@@ -149,7 +168,7 @@ def test_the_metrics_add_up_over_runs_and_the_lag_grows_with_the_clock():
     for name in ("shop", "undated"):
         for _ in range(2):
             ran = ChangefeedResult(name, record, True, changes={"t": {"I": 2, "D": 1}})
-            metrics.add(FollowedRun(name, tso, {"scan": 0.25}, "run", ran), FileCounts(7, 3))
+            metrics.add(FollowedRun(name, tso, {"scan": 0.25}, "run", ran, published=True), FileCounts(7, 3))
     metrics.add_fault("shop")
     metrics.add(FollowedRun("shop", tso, {"scan": 5.0}), FileCounts(7, 3))  # nothing was pending
 

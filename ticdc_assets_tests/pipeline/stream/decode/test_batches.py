@@ -47,6 +47,31 @@ def test_a_run_in_bulk_leaves_what_a_run_by_the_reference_leaves(
     assert bulk == reference
 
 
+MESSAGES_MAX = 150
+ONE_OF_EACH = ("open", "simple-avro", "simple-json", "canal-json-tidb", "avro-ext", "debezium-tidb-noschema")
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [w for w in workloads(seed="seed1") if w.root.parent.name in ONE_OF_EACH],
+    ids=lambda w: w.name,
+)
+def test_the_size_of_batches_does_not_change_what_a_run_leaves(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A message alone, a few, and all together: some of them damaged, so that rows wait and messages are set aside."""
+    capture, found = damaged(workload, tmp_path, MESSAGES_MAX), []
+    in_bulk_or_one_by_one(monkeypatch, True)
+    for messages in (1, 7, MESSAGES_MAX):
+        monkeypatch.setattr(message_block, "BLOCK_MESSAGES", messages)
+        lake = FeedLake(workload, tmp_path / str(messages), capture, time_zone=workload.time_zone)
+        lake.publish()
+        found.append(lake_content(lake))
+
+    assert any(found[0]["rows"].values())
+    assert found[0] == found[1] == found[2]
+
+
 def both(
     workload: Workload, capture: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -64,11 +89,11 @@ def both(
 IN_EVERY_RUN = ("open",)
 
 
-def damaged(workload: Workload, folder: Path) -> Path:
-    """The capture of a workload with every twelfth message damaged."""
+def damaged(workload: Workload, folder: Path, messages: int | None = None) -> Path:
+    """The capture of a workload, or so many messages of it, with every twelfth message damaged."""
     if (workload.root / "registry.json").exists():
         shutil.copy(workload.root / "registry.json", folder)
-    lines = [json.loads(line) for line in (workload.root / "messages.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (workload.root / "messages.jsonl").read_text().splitlines()[:messages]]
     for number in range(5, len(lines), 12):
         key, value = (b64decode(lines[number][part] or "") for part in ("key", "value"))
         [mutant] = Mutator([Seed((key, value), key_and_value)], number).mutants(1)

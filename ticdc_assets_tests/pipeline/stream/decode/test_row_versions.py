@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ticdc_assets.names.table_filter import TableFilter
-from ticdc_assets.pipeline.stream.decode.row_schemas import entry_of
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
+from ticdc_assets.pipeline.stream.decode.place import NO_PERIOD, by_name
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
+from ticdc_assets.protocols.columnar.event_rows import tables_of
 from ticdc_assets.protocols.events import Op, RowEvent, RowHints, RowTime
 from ticdc_assets.schema.history.fold.events import fold
-from ticdc_assets.schema.history.source_table import SchemaPeriod, Timeline
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.schema.history.source_table import Timeline
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tso import LOGICAL_BITS
 from ticdc_assets_tests.schema.history.histories import event
 
 T = ("shop", "t")
 CREATE, ADD = "CREATE TABLE `t` (`id` INT PRIMARY KEY)", "ALTER TABLE `t` ADD COLUMN `v` INT"
-MESSAGE = Message("feed", 0, 0, b"", b"", 0)
+BLOCK = MessageBlock.of([(MessagePosition(), Message("feed", 0, 0, b"", b"", 0))])
 
 
 def timeline(*statements: tuple[int, str]) -> Timeline:
@@ -44,8 +48,11 @@ def version_of(
     task = MessageTask(
         "run", 0, 99, None, Decoding(protocol, None, "UTC"), schemas, RowOrder(False, {}, placed=placed or {}), {}
     )  # type: ignore[arg-type]
-    found = entry_of(task, T, known, row, MESSAGE, ordinal)
-    return found.after_ts if isinstance(found, SchemaPeriod) else None
+    [table] = tables_of([(0, 0, row)])
+    [found] = by_name(task, MessageBatch(np.array([ordinal]), BLOCK), table)
+    [period], [has_schema] = found.periods, found.has_schema
+    assert has_schema or period == NO_PERIOD or period in range(len(known))
+    return known[period].after_ts if has_schema else None
 
 
 def row(commit_ts: int | None = None, *columns: str, version: int | None = None, ms: int | None = None) -> RowEvent:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.config.model import OffsetRule
+from ticdc_assets.config.model.config import OffsetRule
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import DIGESTS_MAX, CaptureFault, Ledger
 from ticdc_assets.sources.capture import Message, MessagePosition, digest_of

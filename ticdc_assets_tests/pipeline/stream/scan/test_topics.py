@@ -27,7 +27,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> SmallStream:
     return made
 
 
-def goes_on(stream: SmallStream, tick: int, *topics: str) -> None:
+def not_held(stream: SmallStream, tick: int, *topics: str) -> None:
     """A row of `a`, and watermarks of the topics that still get them."""
     stream.put(tick, A, tick, topic="s_a")
     stream.watermark(tick + 1, "feed", "s_a", *topics)
@@ -35,10 +35,10 @@ def goes_on(stream: SmallStream, tick: int, *topics: str) -> None:
 
 def test_the_topic_of_a_table_that_never_had_a_row_holds_nothing_back_once_it_is_dropped(stream: SmallStream):
     stream.drop(7, X, "s_x")
-    goes_on(stream, 8)
+    not_held(stream, 8)
     lake = stream.lake()
     lake.publish()
-    goes_on(stream, 10)
+    not_held(stream, 10)
 
     lake.publish()
 
@@ -50,7 +50,7 @@ def test_the_topic_of_a_table_that_never_had_a_row_holds_nothing_back_once_it_is
 def test_the_topic_of_an_older_table_holds_nothing_back_once_it_is_dropped(stream: SmallStream):
     stream.watermark(5, "s_y")
     stream.drop(7, shape("y"), "s_y")
-    goes_on(stream, 8, "s_x")
+    not_held(stream, 8, "s_x")
     lake = stream.lake()
 
     lake.publish()
@@ -61,7 +61,7 @@ def test_the_topic_of_an_older_table_holds_nothing_back_once_it_is_dropped(strea
 
 def test_the_topic_of_a_renamed_table_holds_nothing_back(stream: SmallStream):
     stream.rename(7, X, Y, "s_x")
-    goes_on(stream, 8, "s_y")
+    not_held(stream, 8, "s_y")
     lake = stream.lake()
 
     lake.publish()
@@ -77,7 +77,7 @@ def test_a_renamed_table_that_keeps_to_its_topic_is_waited_for(tmp_path: Path):
     stream.create(1, X, "rest")
     stream.rename(4, X, Y, "rest")
     stream.watermark(5, "feed", "s_a", "rest")
-    goes_on(stream, 8)
+    not_held(stream, 8)
     lake = stream.lake()
     lake.publish()
     assert tso(lake) == at(5)
@@ -94,10 +94,10 @@ def test_which_tables_a_topic_has_is_known_to_runs_that_see_none_of_their_messag
     stream.put(2, X, 1, topic="s_x")
     lake = stream.lake()
     lake.publish()
-    goes_on(stream, 6, "s_x")
+    not_held(stream, 6, "s_x")
     lake.publish()
     stream.drop(8, X, "s_x")
-    goes_on(stream, 9)
+    not_held(stream, 9)
 
     lake.publish()
 

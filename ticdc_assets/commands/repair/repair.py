@@ -1,0 +1,58 @@
+"""`ticdc-assets verify --repair`: compares mirrors with TiDB, adds its rows where they differ, compares again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ticdc_assets.commands.jvm import spark_stopped_after
+from ticdc_assets.commands.output.terminal import Terminal
+from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.read.verify import VerifyOptions, as_object, compared
+from ticdc_assets.commands.repair.replay import mirrors_followed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.reconcile.repair import RepairReport, repair
+from ticdc_assets.plurals import counted
+from ticdc_assets.sources.upstream.rows import UpstreamRows
+
+if TYPE_CHECKING:
+    from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.history.verify import TableVerdict
+
+
+def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
+    """Print the verdict of each table, what was added to it, and the verdict after that. Returns the exit code: 1 if a
+    table still differs or could not be compared."""
+    if options.at is not None:
+        advice = "A repair is made at the TSO that the mirrors have now: leave out --at."
+        raise ConfigError("--repair", "no --at", str(options.at), advice)
+    terminal, lake = Terminal(), Lake(config, changefeed)
+    with spark_stopped_after(config):
+        verdicts = compared(terminal, lake, options)
+        differing = [verdict for verdict in verdicts if verdict.comparison is not None and not verdict.is_equal]
+        report = _repaired(terminal, lake, differing, options) if differing else RepairReport("")
+        faults = mirrors_followed(terminal, config, lake, report.run_id) if report.added else []
+        for fault in faults:
+            terminal.note(fault)
+        names = tuple(".".join(verdict.name) for verdict in differing if verdict.source_table in report.added)
+        again = compared(terminal, lake, replace(options, tables=names)) if names else []
+    newest = {verdict.source_table: verdict for verdict in (*verdicts, *again)}
+    if options.as_json:
+        objects = {i: as_object(verdict, options.keys) for i, verdict in newest.items()}
+        terminal.json([objects[i] | {"repaired": report.added.get(i, 0)} for i in objects])
+    return 0 if all(verdict.is_equal for verdict in newest.values()) and not faults else 1
+
+
+def _repaired(terminal: Terminal, lake: Lake, differing: list[TableVerdict], options: VerifyOptions) -> RepairReport:
+    upstream = lake.changefeed.large_rows.upstream
+    assert upstream is not None
+    with UpstreamRows(upstream) as rows, terminal.working(f"{lake.changefeed.name}: reading the rows that differ"):
+        report = repair(lake, differing, rows)
+    for verdict in differing:
+        name, added = ".".join(verdict.name), report.added.get(verdict.source_table)
+        if added is None:
+            terminal.note(f"{name}: not repaired: {report.errors[verdict.source_table]}")
+        elif not options.as_json:
+            terminal.result(f"{name}: repaired: {counted(added, 'change')} at {moment(verdict.tso)}")
+    return report

@@ -1,0 +1,1 @@
+"""The validated config, as all other code has it."""

@@ -1,0 +1,73 @@
+"""Repairs rows of mirrors that differ from TiDB: reads them at the TSO of the comparison and adds them to changelogs.
+
+A repair that is killed has added all rows of a table or none. The mirrors follow in `mirror.run`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.pipeline.history.tables import version_after
+from ticdc_assets.pipeline.reconcile.changes import Image, Reconciled, add
+from ticdc_assets.pipeline.record import record_changelogs
+from ticdc_assets.sources.upstream.sql import cells, select, value
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.history.verify import TableVerdict
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.model import TableSchema
+    from ticdc_assets.sources.upstream.key_ranges import Key
+    from ticdc_assets.sources.upstream.rows import UpstreamRows
+
+_KEYS_PER_STATEMENT: Final = 256
+_STATEMENTS_PER_CHUNK: Final = 40
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """The number of changes that changelogs gained, and the errors, by source table."""
+
+    run_id: str
+    added: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def repair(lake: Lake, verdicts: Iterable[TableVerdict], rows: UpstreamRows) -> RepairReport:
+    """Add the rows that differ to the changelogs, table by table, and record the changelogs. Of a table with an error
+    nothing is published; the others go on."""
+    report, changelogs = RepairReport(uuid.uuid4().hex), {}
+    source_tables = lake.history().by_id()
+    for verdict in verdicts:
+        differences = verdict.comparison.differences if verdict.comparison is not None else []
+        if not differences:
+            continue
+        source_table = source_tables[verdict.source_table]
+        gone = [row.key for row in differences if row.kind == "extra"]
+        wanted = [row.key for row in differences if row.kind != "extra"]
+        table = version_after(source_table, verdict.tso).table
+        found = Reconciled(source_table, verdict.tso, _read(rows, verdict.name, table, wanted, verdict.tso), gone)
+        try:
+            changelogs[source_table.id], report.added[source_table.id] = add(lake, found, report.run_id)
+        except TicdcAssetsError as error:
+            report.errors[source_table.id] = str(error)
+    record_changelogs(lake, report.run_id, changelogs)
+    return report
+
+
+def _read(
+    rows: UpstreamRows, name: tuple[str, str], table: TableSchema, keys: Sequence[Key], tso: int
+) -> Iterator[list[Image]]:
+    """The rows of TiDB with these keys, in chunks."""
+    columns, step = table.stored_columns, _KEYS_PER_STATEMENT
+    for chunk in range(0, len(keys), step * _STATEMENTS_PER_CHUNK):
+        found: list[Image] = []
+        for begin in range(chunk, min(chunk + step * _STATEMENTS_PER_CHUNK, len(keys)), step):
+            statement, parameters = select(*name, columns, table.ordered_key, keys[begin : begin + step])
+            for answer in rows.answers(statement, parameters, tso):
+                row = cells(columns, answer)
+                found.append({column.name: value(column, row[column.name], "") for column in columns})
+        yield found

@@ -1,0 +1,227 @@
+"""Where the rows of a batch belong: their names, their schema periods, whether this run writes them, and their
+deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
+from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
+from ticdc_assets.pipeline.stream.official_canal import LeavesOut, PositionedRow, has_columns_of
+from ticdc_assets.pipeline.tasks import Target
+from ticdc_assets.protocols.columnar.message_rows import TableRows, take
+from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
+from ticdc_assets.schema.model import TableName
+from ticdc_assets.tso import LOGICAL_BITS
+
+NO_PERIOD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """Rows of one table under one name, before they are typed.
+
+    source: the name of the table as it is spelt; None where messages cannot spell it and it may be one of several.
+    periods: the index of each row's schema period or gap in `timeline`, `NO_PERIOD` where there is none.
+    """
+
+    name: SourceName
+    source: TableName | None
+    timeline: Timeline
+    table: TableRows
+    periods: Ints
+
+    @property
+    def messages(self) -> Ints:
+        """The index of each row's message."""
+        return messages_of(self.table)
+
+    @property
+    def has_schema(self) -> Bools:
+        """Which rows are of a time at which their table has a schema."""
+        has_schema = np.array([*(isinstance(period, SchemaPeriod) for period in self.timeline), False])
+        return np.asarray(has_schema[self.periods], np.bool_)
+
+    def of_targets(self, task: MessageTask, rows: Bools) -> Iterator[tuple[SchemaPeriod, Target, Ints]]:
+        """The indices of these rows by the schema periods that the run writes."""
+        for number in np.unique(self.periods[rows & self.has_schema]):
+            period = self.timeline[number]
+            target = task.targets.get(period.source_table_id) if isinstance(period, SchemaPeriod) else None
+            if isinstance(period, SchemaPeriod) and target is not None:
+                yield period, target, np.flatnonzero(rows & (self.periods == number))
+
+
+def messages_of(table: TableRows) -> Ints:
+    """The index of each row's message in its batch."""
+    return np.asarray(table.rows.line.to_numpy(zero_copy_only=False), np.int64)
+
+
+def by_name(task: MessageTask, batch: MessageBatch, table: TableRows) -> Iterator[NamedRows]:
+    """The rows of a table by name; where only the topic determines the table, by topic."""
+    sent = (table.schema, table.table)
+    if not any(key[1:] == sent for key in task.schemas.names):
+        yield _named(task, batch, table, sent)
+        return
+    topics = np.array([topic for topic, _ in batch.block.partitions], object)[batch.block.owners[messages_of(table)]]
+    for topic in dict.fromkeys(topics):
+        rows = take(table, pa.array(np.flatnonzero(topics == topic)))
+        yield _named(task, batch, rows, task.schemas.names.get((topic, *sent), sent))
+
+
+def _named(task: MessageTask, batch: MessageBatch, table: TableRows, source: TableName | None) -> NamedRows:
+    name = fold_name(*(source or (table.schema, table.table)))
+    timeline = task.schemas.timelines.get(name, ())
+    nowhere = np.full(len(table), NO_PERIOD)
+    return NamedRows(
+        name, source, timeline, table, _periods(task, batch, table, name, timeline) if timeline else nowhere
+    )
+
+
+# -- schema periods ----------------------------------------------------------------------------------------------------
+
+
+def _periods(task: MessageTask, batch: MessageBatch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
+    """The schema period or gap of each row: the last one whose `after_ts` is below the row's time."""
+    after = np.array([period.after_ts for period in timeline], np.int64)
+    nowhere = np.full(len(table), NO_PERIOD)
+    if table.events and table.events[0].time.by_position:
+        return _by_position(task, batch, table, timeline)
+    if task.schemas.clock is VersionClock.POSITION:
+        known = task.schemas.versions.get((name, table.schema_version or 0))
+        own = batch.ordinals[messages_of(table)] if known is None else np.full(len(table), known)
+        return np.maximum(np.searchsorted(after, own + 1, side="left").astype(np.int64) - 1, 0)
+    if (
+        task.decoding.protocol == "simple"
+        and (name, table.schema_version) not in task.schemas.versions
+        and name not in task.schemas.given
+    ):
+        return nowhere
+    if not table.rows.commit_ts.null_count:
+        ts = np.asarray(table.rows.commit_ts.to_numpy(), np.int64)
+        return np.searchsorted(after, ts, side="left").astype(np.int64) - 1
+    if table.rows.commit_ts.null_count < len(table):
+        return nowhere
+    if task.schemas.clock is VersionClock.COMMIT_MS:
+        return nowhere if table.rows.commit_ms.null_count else _by_millisecond(task, table, timeline, after)
+    return _by_delete(task, batch.ordinals[messages_of(table)], timeline)
+
+
+def _by_delete(task: MessageTask, ordinals: Ints, timeline: Timeline) -> Ints:
+    """The newest schema period with a table, else the first later one."""
+    periods = [(number, period) for number, period in enumerate(timeline) if isinstance(period, SchemaPeriod)]
+    if not periods:
+        return np.full(len(ordinals), NO_PERIOD)
+    placed = np.array([task.order.placed.get(int(ordinal), 0) for ordinal in ordinals], np.int64)
+    numbers = np.array([number for number, _ in periods], np.int64)
+    after = np.array([period.after_ts for _, period in periods], np.int64)
+    return numbers[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
+
+
+def _by_millisecond(task: MessageTask, table: TableRows, timeline: Timeline, after: Ints) -> Ints:
+    """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
+    unless it has the columns from after it."""
+    ms = np.asarray(table.rows.commit_ms.to_numpy(), np.int64)
+    periods = np.searchsorted(after, ms << LOGICAL_BITS, side="left").astype(np.int64) - 1
+    for shared in np.unique(ms[np.isin(ms, after >> LOGICAL_BITS)]):
+        first = int(np.searchsorted(after, shared << LOGICAL_BITS, side="left")) - 1
+        within = np.flatnonzero(after >> LOGICAL_BITS == shared)
+        candidates = (number for number in (first, *within) if number >= 0 and _fits(task, table, timeline[number]))
+        periods[ms == shared] = next(candidates, first)
+    return periods
+
+
+def _fits(task: MessageTask, table: TableRows, period: SchemaPeriod | SchemaGap) -> bool:
+    return has_columns_of(period, {fold(name) for name in sent_columns(table)}, _left_out(task, table))
+
+
+def _left_out(task: MessageTask, table: TableRows) -> LeavesOut:
+    """Whether the changefeed leaves a column out of rows of the table."""
+    return lambda column: task.schemas.selectors.leaves_out(table.schema, table.table, column)
+
+
+def _by_position(task: MessageTask, batch: MessageBatch, table: TableRows, timeline: Timeline) -> Ints:
+    """The schema period of rows that only their position orders."""
+    positions, left_out = task.schemas.statement_positions, _left_out(task, table)
+    found = []
+    for index, event in zip(messages_of(table), table.events, strict=True):
+        partition = batch.block.partitions[batch.block.owners[index]]
+        row = PositionedRow.of(event, partition, int(batch.block.offsets[index]))
+        period = positions.period(timeline, row, left_out)
+        found.append(NO_PERIOD if period is None else timeline.index(period))
+    return np.array(found, np.int64)
+
+
+def sent_columns(table: TableRows) -> tuple[str, ...]:
+    """The columns of the new values, as they are spelt in the rows."""
+    return tuple(table.events[0].wire) if table.events else table.rows.columns
+
+
+# -- what this run wants -----------------------------------------------------------------------------------------------
+
+
+class Wanted(NamedTuple):
+    """The rows to write, those above this run, those that were written before, and those that may be late."""
+
+    now: Bools
+    above: Bools
+    again: Bools
+    late: Bools
+
+
+def wanted(task: MessageTask, target: Target, batch: MessageBatch, named: NamedRows, rows: Ints, read: Bools) -> Wanted:
+    """What this run does with the rows at these indices. `read` marks the messages that an earlier run has read."""
+    messages = named.messages[rows]
+    ordinals = batch.ordinals[messages]
+    none = np.zeros(len(rows), np.bool_)
+    again = np.isin(ordinals, np.fromiter(task.order.repeated, np.int64)) if task.order.repeated else none
+    if task.order.by_arrival:
+        taken = (ordinals > target.low) & (ordinals <= target.high)
+        if target.source_table_id in task.order.arrivals:
+            taken &= batch.taken(task.order.arrivals[target.source_table_id])[messages]
+        return Wanted(~again & taken, none, again, none)
+    ts = named.table.rows.commit_ts.take(pa.array(rows)).to_numpy()
+    above = ~again & (ts > target.high)
+    below = ~again & ~above & (ts <= target.low)
+    known = none if target.source_table_id in task.order.fresh else read[messages]
+    return Wanted(~above & ~again & ~below, above, again | below & known, below & ~known)
+
+
+def counts(task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> tuple[int, int, int]:
+    """Of the messages that are not left to another decoder, the rows, those above this run, and repeats."""
+    rows_sound, above, repeats = sound[named.messages], 0, 0
+    for _, target, rows in named.of_targets(task, rows_sound):
+        found = wanted(task, target, batch, named, rows, read)
+        above += int(found.above.sum())
+        repeats += int(found.again.sum())
+    return int(rows_sound.sum()), above, repeats
+
+
+# -- deliveries --------------------------------------------------------------------------------------------------------
+
+
+def by_epoch(task: MessageTask, batch: MessageBatch, table: TableRows) -> Iterator[tuple[int, TableRows]]:
+    """The rows of a table by delivery."""
+    if not len(table):
+        return
+    if not task.order.epochs:
+        yield 0, table
+        return
+    messages, block = messages_of(table), batch.block
+    numbers = np.zeros(len(messages), np.int64)
+    for code, partition in enumerate(block.partitions):
+        in_partition = block.owners[messages] == code
+        begins = np.array(task.order.epochs.get(partition, ()), np.int64)
+        numbers[in_partition] = np.searchsorted(begins, block.offsets[messages[in_partition]], side="right")
+    for epoch in np.unique(numbers):
+        yield int(epoch), part(table, np.flatnonzero(numbers == epoch))
+
+
+def part(table: TableRows, rows: Ints) -> TableRows:
+    """The rows with these ordinals, in ascending order."""
+    return table if len(rows) == len(table) else take(table, pa.array(rows))
