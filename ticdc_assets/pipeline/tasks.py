@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,10 @@ from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, Timeline
+
+if TYPE_CHECKING:
+    from ticdc_assets.errors import DecodeError
+    from ticdc_assets.sources.capture import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,12 @@ class QuarantineEntry:
     schema: str
     table: str
     commit_ts: int | None = None
+
+    @classmethod
+    def of_message(cls, message: Message, error: DecodeError) -> QuarantineEntry:
+        """A message that could not be decoded, of no table yet."""
+        path = f"{message.topic}/{message.partition}"
+        return cls(path, message.offset, message.value or message.key or b"", str(error), "", "")
 
 
 class FileState(StrEnum):

@@ -18,10 +18,10 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above, no_table_for
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
+from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import Mark, MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.decode.worker import decode_messages
 from ticdc_assets.pipeline.stream.make_task import tasks_of
-from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses

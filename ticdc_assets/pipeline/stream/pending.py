@@ -11,8 +11,8 @@ from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
+from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import MessageName
-from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.schema.history.source_table import fold_name

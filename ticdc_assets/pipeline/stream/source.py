@@ -30,8 +30,8 @@ from ticdc_assets.pipeline.stream.blocked_topics import (
 )
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log, require_statements
+from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
+from ticdc_assets.pipeline.stream.decode.official_canal import LeavesOut, PositionedRow, has_columns_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.official_canal import LeavesOut, PositionedRow, has_columns_of
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.columnar.message_rows import TableRows, take
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name

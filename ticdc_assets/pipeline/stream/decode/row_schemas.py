@@ -13,8 +13,8 @@ from typing import Any, Final
 from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
 from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import Op, RowEvent

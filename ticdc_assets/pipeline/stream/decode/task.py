@@ -9,7 +9,7 @@ from typing import Any
 
 from ticdc_assets.config import Upstream
 from ticdc_assets.names.table_filter import ColumnSelectors, TableFilter
-from ticdc_assets.pipeline.stream.official_canal import StatementPositions
+from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import SourceName, Timeline

@@ -49,8 +49,7 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
 )
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.decode.values import MessageOf, as_sent, of_events, rules_of
-from ticdc_assets.pipeline.stream.scan.state import bad_message
-from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, TaskReport
+from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, QuarantineEntry, TaskReport
 from ticdc_assets.protocols.columnar.event_rows import PlacedEvent, placed, tables_of, with_values
 from ticdc_assets.protocols.columnar.message_rows import TableRows
 from ticdc_assets.protocols.events import RowEvent
@@ -411,7 +410,7 @@ class MessageDecoder:
     def _set_aside(self, name_state: NameState, message: Message, event: RowEvent, error: DecodeError) -> None:
         if self._task.decoding.quarantine:
             schema, table = self._true_name(event, message) or (event.schema, event.table)
-            entry = bad_message(message, error)
+            entry = QuarantineEntry.of_message(message, error)
             name_state.bad.append(replace(entry, schema=schema, table=table, commit_ts=event.commit_ts))
         else:
             name_state.state, name_state.problem = FileState.STOPPED, str(error)

@@ -9,8 +9,8 @@ from typing import Final
 
 from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import MessageName
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold.cache import Folds

@@ -6,8 +6,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from ticdc_assets.pipeline.stream.decode.official_canal import Clocks, PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import Mark
-from ticdc_assets.pipeline.stream.official_canal import Clocks, PositionedRow
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan

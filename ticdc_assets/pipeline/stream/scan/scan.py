@@ -18,8 +18,8 @@ from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
+from ticdc_assets.pipeline.stream.decode.official_canal import Clocks
 from ticdc_assets.pipeline.stream.decode.task import Mark
-from ticdc_assets.pipeline.stream.official_canal import Clocks
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
@@ -30,7 +30,6 @@ from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTabl
 from ticdc_assets.pipeline.stream.scan.state import (
     StreamForm,
     avro_schema,
-    bad_message,
     date_of,
     first_row,
     infer_from_schema,
@@ -38,6 +37,7 @@ from ticdc_assets.pipeline.stream.scan.state import (
     positioned_statement,
 )
 from ticdc_assets.pipeline.stream.scan.topics import named_in
+from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.events import RowEvent, WatermarkEvent
 from ticdc_assets.protocols.registry import REGISTRY
@@ -218,16 +218,14 @@ def _dates(scan: StreamScan, stream: StreamForm, message: Message, ordinal: int)
     try:
         return list(_message(scan, stream, message, ordinal))
     except DecodeError as error:
-        scan.bad.append(bad_message(message, error))
+        scan.bad.append(QuarantineEntry.of_message(message, error))
         return []
     except TicdcAssetsError:
         raise
     except Exception as error:  # noqa: BLE001  raised again where it is not of this message
-        fault = of_one_table(error)
         advice = "The message is kept; report this line."
-        scan.bad.append(
-            bad_message(message, DecodeError(message.where, "a message that can be read", fault.found, advice))
-        )
+        fault = DecodeError(message.where, "a message that can be read", of_one_table(error).found, advice)
+        scan.bad.append(QuarantineEntry.of_message(message, fault))
         return []
 
 

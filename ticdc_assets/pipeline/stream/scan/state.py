@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.errors import SchemaError
+from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlOrigin
@@ -124,9 +123,3 @@ def date_of(row: RowEvent, dating: VersionClock) -> int | None:
 def last_of(commit_ms: int) -> int:
     """The last TSO of a millisecond."""
     return (commit_ms + 1 << LOGICAL_BITS) - 1
-
-
-def bad_message(message: Message, error: DecodeError) -> QuarantineEntry:
-    """The quarantine entry of a message that cannot be decoded."""
-    path = f"{message.topic}/{message.partition}"
-    return QuarantineEntry(path, message.offset, message.value or message.key or b"", str(error), "", "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.pipeline.stream.official_canal import PositionedRow
+from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.state import (
     StreamForm,
     avro_schema,
-    bad_message,
     date_of,
     first_row,
     infer_from_schema,
@@ -200,12 +198,3 @@ def test_a_row_without_a_commit_ts_is_as_late_as_its_millisecond_allows():
     assert date_of(row(None, time=RowTime(3)), by_ms) == last_of(3) == (4 << LOGICAL_BITS) - 1
     assert date_of(row(None, time=RowTime(3)), VersionClock.COMMIT_TS) is None
     assert date_of(row(None), by_ms) is None
-
-
-@pytest.mark.parametrize(("key", "value", "raw"), [(b"k", b"v", b"v"), (b"k", None, b"k"), (None, None, b"")])
-def test_a_message_that_cannot_be_decoded_is_kept_with_its_value_or_its_key(
-    key: bytes | None, value: bytes | None, raw: bytes
-):
-    found = bad_message(MESSAGE._replace(key=key, value=value), DecodeError("here", "JSON", "another", "Look."))
-
-    assert (found.path, found.line, found.raw) == ("feed/1", 7, raw)
