@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.commands.demo.sample_check import digest
+from ticdc_assets.commands.process.demo import digest
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import RowEvent

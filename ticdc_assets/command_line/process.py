@@ -130,7 +130,7 @@ def _require_fitting(arguments: argparse.Namespace) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from ticdc_assets.commands.demo.command import demo
+    from ticdc_assets.commands.process.demo import demo
 
     return demo(arguments.dir, arguments.changefeed, os.environ)
 

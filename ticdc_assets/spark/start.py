@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
 
 from ticdc_assets.config.reading.secrets import redacted
 from ticdc_assets.errors import EngineError, MachineError
@@ -19,9 +26,7 @@ from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, is_outage, log_n
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
-from ticdc_assets.spark.interruption import abandon_interrupted_calls, interrupts_as_before
 from ticdc_assets.spark.jvm import killed_while_starting, started
-from ticdc_assets.spark.local_files import write_files_without_processes
 from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
 from ticdc_assets.spark.requirements import KILLED, require_java, require_user
 from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ticdc_assets.config import Config
+
 
 _PYTHON: Final = "spark.pyspark.python"
 _TEMPORARY_FOLDER: Final = "java.io.tmpdir"
@@ -46,6 +52,11 @@ _QUOTING_LOGGERS: Final = (
     "org.apache.spark.util.Utils",
 )
 _QUOTING_PYTHON_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_SOURCE: Final = "LocalFiles.java"
+_CLASS: Final = "ticdc_assets.LocalFiles"
+_SETTING: Final = "fs.file.impl"
+_ROOT: Final = "file:///"
+_INTERRUPTED: Final = "KeyboardInterrupt while sending command."
 
 
 def start(conf: dict[str, str]) -> SparkSession:
@@ -168,3 +179,91 @@ def _keep_rows_out_of_the_log(spark: SparkSession) -> None:
 
     for name in _QUOTING_PYTHON_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
+
+
+# Hadoop's file system of local files, without the processes that it starts.
+#
+# For each file that it creates, Hadoop starts the command `chmod`, and it does the same for a file of checksums. For
+# the six files of a small commit this takes longer than all other work. The file system here starts no process and
+# writes no checksums: files have the permissions of the process's umask, as those that Python writes.
+
+
+def write_files_without_processes(spark: SparkSession) -> None:
+    """Replace the file system of local files in the JVM of `spark` alone, unless the settings name one.
+
+    Janino, with which Spark compiles queries, compiles the class. Where that fails, Hadoop's file system stays.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+    shared = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    if shared.get(_SETTING) is not None:
+        return
+    try:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+        compiler.cook(files(__package__).joinpath(_SOURCE).read_text())
+        # Only this copy names the class: other JVMs do not have it.
+        own = jvm.org.apache.hadoop.conf.Configuration(shared)
+        own.setClassLoader(compiler.getClassLoader())
+        own.set(_SETTING, _CLASS)
+        root = jvm.java.net.URI.create(_ROOT)
+        systems = jvm.org.apache.hadoop.fs.FileSystem
+        systems.get(root, shared).close()  # removes it from Hadoop's cache
+        systems.get(root, own)
+    except (Py4JJavaError, TypeError):  # py4j raises TypeError where Java lacks a class
+        return
+
+
+@contextmanager
+def interrupts_as_before() -> Iterator[None]:
+    """Keep the current handler of Ctrl-C, also while Spark starts.
+
+    Spark would replace it: its handler asks Java to cancel all jobs. During another call to Java that fails, and the
+    step would end with a Spark error and not as interrupted.
+    """
+    from pyspark.core import context
+
+    true_signal, context.signal = context.signal, SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda *_: None)
+    try:
+        yield
+    finally:
+        context.signal = true_signal
+
+
+def abandon_interrupted_calls(client: Any) -> None:
+    """Let a client of Py4J close the connection on which a call was interrupted.
+
+    Py4J has one connection for each thread, and closes it after KeyboardInterrupt only. After Dagster's exception the
+    next call, such as the one that PySpark makes when it leaves a job, would wait until Java has ended the interrupted
+    one, and would take the answer of that one for its own.
+    """
+    _log_no_interruption()
+    if not hasattr(client, "get_thread_connection"):
+        return  # without a connection for each thread, an interrupted one is not used again
+    send_command = client.send_command
+
+    def send_or_abandon(*arguments: Any, **options: Any) -> Any:
+        try:
+            return send_command(*arguments, **options)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                _close(client.get_thread_connection())
+            raise
+
+    client.send_command = send_or_abandon
+
+
+def _log_no_interruption() -> None:
+    """Py4J raises what it logs, and writes the trace of KeyboardInterrupt to the root logger."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    root = logging.getLogger()
+    if _is_no_interruption not in root.filters:
+        root.addFilter(_is_no_interruption)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    return record.msg != _INTERRUPTED
+
+
+def _close(connection: Any) -> None:
+    if connection is not None:
+        connection.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets import spark
-from ticdc_assets.spark.local_files import write_files_without_processes
+from ticdc_assets.spark.start import write_files_without_processes
 from ticdc_assets_tests.pipeline.small_feeds import Sink
 
 pytestmark = pytest.mark.spark

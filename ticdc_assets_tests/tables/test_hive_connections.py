@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from ticdc_assets.tables.hive_connections import ConnectionForEachUse
+from ticdc_assets.tables.catalog import ConnectionForEachUse
 
 
 class Metastore:

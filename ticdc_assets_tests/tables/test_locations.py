@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog
+from ticdc_assets.tables.catalog import KeepingSqlCatalog
 from ticdc_assets_tests.pipeline.stores.life import World
 
 RENAMES = 4

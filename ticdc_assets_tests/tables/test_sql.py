@@ -29,8 +29,8 @@ OF_SOURCES = {"name", "schema", "table", "namespace", "query", "text", "sql"}
 QUOTE_BY_HAND = {
     ("tables/conversion/literals.py", "literal"): "the one function that writes literals",
     ("pipeline/changelog/dedup.py", "_repeats"): "its columns are called c0, c1, ... by then",
-    ("tables/mirror/partition_hashes.py", "_number"): "an int",
-    ("tables/mirror/partition_hashes.py", "_bytes"): "a pattern that is written on the line before",
+    ("tables/mirror/partition_conditions.py", "_number"): "an int",
+    ("tables/mirror/partition_conditions.py", "_bytes"): "a pattern that is written on the line before",
     ("tables/mirror/partition_conditions.py", "_bound"): "what int() made of the text",
     ("tables/iceberg/views.py", "sql"): "a time that strftime made of digits",
     ("protocols/canal_json/files_bulk.py", "_parsed"): "a JSON text, whose quotes are doubled on the line before",

@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
-from ticdc_assets.tables import sql_catalog
-from ticdc_assets.tables.sql_catalog import KeepingSqlCatalog, KeptMetadata
+from ticdc_assets.tables import catalog as catalog_module
+from ticdc_assets.tables.catalog import KeepingSqlCatalog, KeptMetadata
 
 T = ("shop", "t")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -33,7 +33,7 @@ def test_metadata_that_this_process_read_or_wrote_is_not_read_again(
     catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     catalog.load_table(T).append(ROWS)
-    monkeypatch.setattr(sql_catalog, "read", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(catalog_module, "read", lambda *_: pytest.fail("read again"))
 
     table = catalog.load_table(T)
 

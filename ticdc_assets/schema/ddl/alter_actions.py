@@ -6,19 +6,21 @@ from typing import Final
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED, Collation
-from ticdc_assets.schema.ddl.alter_partitions import PARTITION_ACTIONS, add_partitions, partition_names
 from ticdc_assets.schema.ddl.columns import Elements, read_column, read_element
 from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options, skip_option_value
 from ticdc_assets.schema.ddl.defaults import read_default
 from ticdc_assets.schema.ddl.indexes import at_index
 from ticdc_assets.schema.ddl.mysql_types import read_charset, read_charset_name
+from ticdc_assets.schema.ddl.partitions import read_partitioning, read_partitions
 from ticdc_assets.schema.ddl.statements import (
     Action,
     AddColumns,
     AddIndex,
+    AddPartitions,
     AddPrimaryKey,
     AlterDefault,
     AlterTable,
+    CoalescePartitions,
     ColumnDefinition,
     ColumnPosition,
     ConvertCharset,
@@ -26,15 +28,19 @@ from ticdc_assets.schema.ddl.statements import (
     DropIndex,
     DropPartitions,
     DropPrimaryKey,
+    ExchangePartition,
     ModifyColumn,
     NoEffect,
     RenameColumn,
     RenameIndex,
     RenameTable,
+    ReorganizePartitions,
+    Repartition,
     SetComment,
+    TruncatePartitions,
 )
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
-from ticdc_assets.schema.ddl.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, skipped
+from ticdc_assets.schema.ddl.without_effect import ACTIONS_WITHOUT_EFFECT, ActionReader, compact, skipped
 from ticdc_assets.schema.model import Index
 
 
@@ -219,6 +225,78 @@ def _convert(cursor: TokenCursor, schema: str) -> list[Action]:
     return [ConvertCharset(Collation(None if charset == "default" else charset, collation), converts=True)]
 
 
+def partition_names(cursor: TokenCursor) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return cursor.comma_list(cursor.identifier)
+
+
+def add_partitions(cursor: TokenCursor) -> Action:
+    """Read what follows ADD PARTITION."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if cursor.accept("PARTITIONS"):
+        return AddPartitions(count=cursor.integer(), if_not_exists=if_not_exists)
+    return AddPartitions(read_partitions(cursor), if_not_exists=if_not_exists)
+
+
+def _truncate(cursor: TokenCursor, schema: str) -> list[Action]:
+    cursor.expect("PARTITION")
+    return [TruncatePartitions(None if cursor.accept("ALL") else partition_names(cursor))]
+
+
+def _coalesce(cursor: TokenCursor, schema: str) -> list[Action]:
+    cursor.expect("PARTITION")
+    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    return [CoalescePartitions(cursor.integer())]
+
+
+def _exchange(cursor: TokenCursor, schema: str) -> list[Action]:
+    cursor.expect("PARTITION")
+    name = cursor.identifier()
+    cursor.expect("WITH", "TABLE")
+    other = cursor.table_name(schema)
+    if cursor.accept_any("WITH", "WITHOUT"):
+        cursor.expect("VALIDATION")
+    return [ExchangePartition(name, other)]
+
+
+def _reorganize(cursor: TokenCursor, schema: str) -> list[Action]:
+    cursor.expect("PARTITION")
+    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if cursor.done:
+        return [ReorganizePartitions((), ())]
+    names = partition_names(cursor)
+    cursor.expect("INTO")
+    return [ReorganizePartitions(names, read_partitions(cursor))]
+
+
+def _remove(cursor: TokenCursor, schema: str) -> list[Action]:
+    if cursor.accept("TTL"):
+        return [NoEffect("TTL")]
+    cursor.expect("PARTITIONING")
+    return [Repartition(None)]
+
+
+def _partition(cursor: TokenCursor, schema: str) -> list[Action]:
+    if cursor.at("BY"):
+        cursor.position -= 1
+        return [Repartition(read_partitioning(cursor))]
+    cursor.identifier()
+    if cursor.accept("ATTRIBUTES") or cursor.accept("PLACEMENT", "POLICY"):
+        skip_option_value(cursor)
+        return [NoEffect("a partition's placement")]
+    if cursor.accept("COMPACT"):
+        return compact(cursor, schema)
+    raise cursor.fault("BY, ATTRIBUTES, PLACEMENT or COMPACT")
+
+
+def _partition_upkeep(cursor: TokenCursor, schema: str) -> list[Action]:
+    """ANALYZE, CHECK, OPTIMIZE, REBUILD, REPAIR PARTITION ..."""
+    cursor.expect("PARTITION")
+    cursor.skip_all()
+    return [NoEffect("upkeep of partitions")]
+
+
 _ACTIONS: Final[dict[str, ActionReader]] = {
     "ADD": _add,
     "DROP": _drop,
@@ -227,6 +305,16 @@ _ACTIONS: Final[dict[str, ActionReader]] = {
     "RENAME": _rename,
     "ALTER": _alter,
     "CONVERT": _convert,
-    **PARTITION_ACTIONS,
+    "TRUNCATE": _truncate,
+    "COALESCE": _coalesce,
+    "EXCHANGE": _exchange,
+    "REORGANIZE": _reorganize,
+    "REMOVE": _remove,
+    "PARTITION": _partition,
+    "ANALYZE": _partition_upkeep,
+    "CHECK": _partition_upkeep,
+    "OPTIMIZE": _partition_upkeep,
+    "REBUILD": _partition_upkeep,
+    "REPAIR": _partition_upkeep,
     **ACTIONS_WITHOUT_EFFECT,
 }

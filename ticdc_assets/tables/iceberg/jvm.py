@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+import orjson
 from py4j.protocol import Py4JJavaError
 from pyiceberg.typedef import Identifier
 from pyspark.errors import IllegalArgumentException
@@ -387,3 +388,28 @@ def row_changes(jvm: Any, of_iceberg: Any) -> Any:
             compiler.cook(files(__package__).joinpath(_SOURCE).read_text())
             _MADE[jvm] = compiler.getClassLoader().loadClass(_CLASS).newInstance()
         return _MADE[jvm]
+
+
+# Iceberg's Java objects of data and delete files, and their JSON form.
+#
+# py4j takes longer for one call than Java does for all the rest of a file, so there are as few calls as possible.
+
+
+def planned_files(table: JvmTable, snapshot_id: int) -> list[tuple[Any, dict[str, Any]]]:
+    """For each data file of a snapshot, the Java task that reads it with its deletes, and the same as JSON: the members
+    `data-file` and, where there are deletes, `delete-files`."""
+    planned = table.java.newScan().useSnapshot(snapshot_id).planFiles()
+    try:
+        tasks = table.named("org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList")(planned)
+        to_json = table.named("org.apache.iceberg.ScanTaskParser.toJson")
+        return [(task, orjson.loads(to_json(task))) for task in (tasks.get(n) for n in range(tasks.size()))]
+    finally:
+        planned.close()
+
+
+def content_files(table: JvmTable) -> Callable[[Mapping[str, Any]], Any]:
+    """A function that makes a content file of the table's present spec from its JSON form. From a footer Java would
+    make one slower than all the rest of a small commit: it reads all of Hadoop's settings first."""
+    mapper, spec = table.named("org.apache.iceberg.util.JsonUtil.mapper")(), table.java.spec()
+    parse = table.named("org.apache.iceberg.ContentFileParser.fromJson")
+    return lambda shown: parse(mapper.readTree(orjson.dumps(shown).decode()), spec)

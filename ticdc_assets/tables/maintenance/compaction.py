@@ -18,7 +18,7 @@ from pyiceberg.types import StructType
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.names import quote_path
-from ticdc_assets.tables.iceberg.content_files import content_files, planned_files
+from ticdc_assets.tables.iceberg.jvm import content_files, planned_files
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
 from ticdc_assets.tables.iceberg.types import arrow_field, field_id
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown

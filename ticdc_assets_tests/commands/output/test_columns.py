@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ticdc_assets.cli import main
 from ticdc_assets.commands.output import terminal
-from ticdc_assets.commands.output.columns import in_columns
+from ticdc_assets.commands.output.terminal import in_columns
 from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home

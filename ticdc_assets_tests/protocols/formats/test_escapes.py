@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats.escapes import unescaped
 from ticdc_assets.protocols.formats.frames.bodies import frames
-from ticdc_assets.protocols.formats.frames.bulk import split
+from ticdc_assets.protocols.open_protocol.bulk import split
 from ticdc_assets.protocols.open_protocol.decoder import unquote
 from ticdc_assets_tests.protocols.formats.frames.written import framed, go_quote
 

@@ -9,8 +9,8 @@ import pytest
 
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
+from ticdc_assets.schema.history.fold.state import PendingStatements
 from ticdc_assets.schema.history.official_statements import WrittenStatements, subject_of
-from ticdc_assets.schema.history.pending_statements import PendingStatements
 from ticdc_assets.schema.history.renames import (
     Rename,
     are_in_order,

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from ticdc_assets.protocols.columnar.message_bodies import bodies
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.formats.frames.bulk import split
 from ticdc_assets.protocols.formats.frames.scanner import FRAMES_MAX
-from ticdc_assets.protocols.open_protocol.bulk import texts_of
+from ticdc_assets.protocols.open_protocol.bulk import split, texts_of
 
 PIECES = st.sampled_from(
     [b"a" * 30, b"a", "é".encode(), "€".encode(), "𝄞".encode(), b"\xff", b"\xe2\x82", b"\xed\xa0\x80"]

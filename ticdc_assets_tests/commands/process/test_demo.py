@@ -17,8 +17,8 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.cli import main
-from ticdc_assets.commands.demo import command as demo_module
-from ticdc_assets.commands.demo.sample_check import SampleOutcome, checked, differing_rows, digest, line, texts
+from ticdc_assets.commands.process import demo as demo_module
+from ticdc_assets.commands.process.demo import SampleOutcome, checked, differing_rows, digest, line, texts
 from ticdc_assets.config import PACKAGED_SAMPLE, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
@@ -28,7 +28,7 @@ from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.fixtures import FIXTURES, needs_fixtures
 from ticdc_assets_tests.make_sample import make
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLE_BYTES_MAX = 1_000_000
 
 

@@ -1,1 +1,0 @@
-"""The packaged sample in every protocol."""
