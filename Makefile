@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install test test-all matrix mutants lint format bench release ci
+.PHONY: help install test test-all matrix mutants lint format bench docs release ci
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1	\2/p' Makefile | expand -t 12
@@ -46,6 +46,10 @@ EVENTS ?= 1000000
 
 bench: install ## measure speed and memory; BENCH names a folder of recorded streams, EVENTS=100000 is short
 	$(BIN)/python -m ticdc_assets_tests.bench $(BENCH) --events $(EVENTS)
+
+docs: install ## make a site of the pages in build/site, and fail where a link leads nowhere
+	$(BIN)/pip install -q -e '.[docs]'
+	$(BIN)/mkdocs build
 
 release: install ## build the release of the commit into dist/, twice with equal hashes, and install it
 	$(BIN)/pip install -q -e '.[release]'

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 
-_FAMILIES: Final = {
+FAMILIES: Final = {
     "lag_seconds": ("gauge", "age of the TSO up to which all tables can be read together"),
     "source_lag_seconds": ("gauge", "age of the TSO up to which the source is complete"),
     "rows": ("counter", "changes added to changelogs"),
@@ -215,7 +215,7 @@ class Metrics:
 
     def collect(self) -> Iterable[Metric]:
         """All families. Families without a sample are left out."""
-        families = {name: Metric(f"ticdc_assets_{name}", text, kind) for name, (kind, text) in _FAMILIES.items()}
+        families = {name: Metric(f"ticdc_assets_{name}", text, kind) for name, (kind, text) in FAMILIES.items()}
         with self._lock:
             for changefeed, of in self._of.items():
                 for name, labels, value in self._samples(changefeed, of):
