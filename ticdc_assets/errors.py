@@ -50,7 +50,8 @@ RESTORE_SCHEMAS: Final = (
 """What to do if the rows of a file are not of the table and columns that the schema files of the bucket give."""
 
 CREATE_AGAIN: Final = (
-    "To continue, create the table again at the source: CREATE TABLE under another name with all its columns (not "
+    "To continue, copy it from TiDB: `ticdc-assets resync` with its name, where `upstream` is set. Or create the table "
+    "again at the source: CREATE TABLE under another name with all its columns (not "
     "LIKE), copy the rows, and give it the name: RENAME TABLE t TO t_old, t_new TO t. The new table is complete here; "
     "what changed between the stop and the copy is in no changelog."
 )

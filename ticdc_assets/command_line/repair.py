@@ -1,4 +1,4 @@
-"""The commands that keep tables small and repair them: maintain, replay, rebuild.
+"""The commands that keep tables small and repair them: maintain, replay, rebuild, resync.
 
 Each imports what it needs when it runs, so that --help and config errors are fast.
 """
@@ -16,6 +16,7 @@ def add_to(commands: Any) -> None:
     _add_maintain(commands)
     _add_replay(commands)
     _add_rebuild(commands)
+    _add_resync(commands)
 
 
 def _add_maintain(commands: Any) -> None:
@@ -66,6 +67,14 @@ def _add_rebuild(commands: Any) -> None:
     rebuild.set_defaults(command=_rebuild)
 
 
+def _add_resync(commands: Any) -> None:
+    resync = with_config(command(commands, "resync", "copy tables that are held or new from the upstream TiDB"))
+    resync.add_argument("tables", nargs="+", metavar="SCHEMA.TABLE", help="a table to copy")
+    resync.add_argument("--at", type=tso, metavar="TSO", help="as TiDB has it at this TSO (default: now)")
+    resync.add_argument("--json", action="store_true", help="a JSON list")
+    resync.set_defaults(command=_resync)
+
+
 def _maintain(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.repair.maintain import MaintainOptions, change_pins, maintain_all
@@ -101,3 +110,10 @@ def _rebuild(arguments: argparse.Namespace) -> int:
     if options.tables or options.at is not None:
         chosen = (only(config, chosen),)
     return rebuild(config, chosen, options)
+
+
+def _resync(arguments: argparse.Namespace) -> int:
+    config, chosen = chosen_of(arguments)
+    from ticdc_assets.commands.repair.resync import resync
+
+    return resync(config, only(config, chosen), arguments.tables, arguments.at, arguments.json)

@@ -84,6 +84,8 @@ def commit_ranges(
 
 
 def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping[SourceName, Hold]) -> CommitRange:
+    if low < source_table.copied_ts:
+        return CommitRange(source_table, low, low, _not_copied(source_table))
     for name_period in source_table.name_periods:
         hold = holds.get(fold_name(name_period.schema, name_period.table))
         if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
@@ -97,6 +99,13 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
         hold = _hold_of_dropped(source_table.stop) if gone else _hold_of(source_table.stop)
         return CommitRange(source_table, low, max(low, source_table.stop.ts), hold)
     return CommitRange(source_table, low, max(low, high))
+
+
+def _not_copied(source_table: SourceTable) -> Hold:
+    """The hold of a table whose copy from TiDB has not ended: rows of the stream would hide that rows are missing."""
+    name, state = ".".join(source_table.name), TableState.WAITING
+    reason = f"its rows at {source_table.copied_ts} are not copied yet. Run `ticdc-assets resync {name}` again."
+    return Hold(state if source_table.dropped_ts is None else TableState.DROPPED, NoteCode.NOT_LOADED, reason)
 
 
 def _hold_of(stop: Stop) -> Hold:

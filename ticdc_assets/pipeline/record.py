@@ -119,6 +119,8 @@ def record_changelogs(
         else table
         for table in newest.tables
     )
-    if (tables := tables + new) != newest.tables:
+    replaced = {table.source_table for table in new}
+    tables = (*(table for table in tables if table.source_table not in replaced), *new)
+    if tables != newest.tables:
         fresh = replace(newest, recorded_at=now(), run_id=run_id, tables=tables)
         lake.control.record(replace(fresh, complete=False, settled=False))

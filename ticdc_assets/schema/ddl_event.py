@@ -55,6 +55,8 @@ class DdlEvent:
     where: the position of the message, for errors.
     fault: why the statement cannot be applied; its tables stop at `commit_ts`, which is before the execution.
     loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
+    copied: whether it is the CREATE TABLE that TiDB has at `commit_ts`, from which the table is copied: its rows come
+        from TiDB up to there, and from the stream above.
     unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
         table stops there. Such an event has neither a query nor a schema.
     lacking: the same, of a column that the row lacks: the table stops there if it has the column up to there.
@@ -75,3 +77,4 @@ class DdlEvent:
     unexplained: str = ""
     lacking: str = ""
     displaced: bool = False
+    copied: bool = False

@@ -15,9 +15,11 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.read.verify import as_object as verdict_as_object
 from ticdc_assets.commands.repair.rebuild import as_objects as rebuilt_as_objects
+from ticdc_assets.commands.repair.resync import as_objects as copied_as_objects
 from ticdc_assets.pipeline.history.verification import Comparison, RowDifference
 from ticdc_assets.pipeline.history.verify import TableVerdict
 from ticdc_assets.pipeline.rebuild.run import RebuildReport
+from ticdc_assets.pipeline.reconcile.copy import CopyReport
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -83,6 +85,12 @@ def of_rebuild(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[
     return [json.loads(capfd.readouterr().out)]
 
 
+def of_resync(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    report = CopyReport("run", {"shop.users": ts(10)}, {"shop.users": 2})
+    Terminal().json(copied_as_objects([("shop", "users")], report))
+    return [json.loads(capfd.readouterr().out)]
+
+
 COMMANDS: dict[str, Callable[..., list[Any]]] = {
     "tables": lambda *a: printed(*a[:2], ["tables", "--json"]),
     "snapshot": lambda *a: printed(
@@ -97,6 +105,7 @@ COMMANDS: dict[str, Callable[..., list[Any]]] = {
     "inspect": lambda *a: printed(*a[:2], ["inspect", str(a[0].bucket.base), "--json"]),
     "inspect changefeeds.yaml": lambda *a: printed(*a[:2], ["inspect", str(a[0].path), "--json"]),
     "maintain": lambda *a: printed(*a[:2], ["maintain", "--json"], ["maintain", "--pin", str(ts(10)), "--json"]),
+    "resync": of_resync,
     "rebuild": of_rebuild,
 }  # fmt: skip
 

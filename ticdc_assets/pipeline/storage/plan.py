@@ -161,8 +161,13 @@ class FilePlans:
         ]  # fmt: skip
 
     def _listed_columns(self, name: SourceName, file: SourceFile) -> tuple[str, ...]:
-        beyond = any(self._is_beyond_stop(i, file) for i in self.concerned(file))
-        return self.schema_columns.get((name, file.version), ()) if beyond else ()
+        """The columns of the file where no version of its tables has them: it begins after a statement that stops its
+        table, or before the copy of a table, whose earlier versions are not known."""
+        asked = self.source_tables_of(file) & self.commit_ranges.keys()
+        is_unknown = any(self._is_beyond_stop(i, file) for i in self.concerned(file)) or any(
+            self.commit_ranges[i].source_table.copied_ts > file.version for i in asked
+        )
+        return self.schema_columns.get((name, file.version), ()) if is_unknown else ()
 
     def consumed(self) -> dict[str, Files]:
         """By source table, the files for its next snapshot; empty where rows have commit_ts."""

@@ -15,6 +15,7 @@ class SourceTableBuilder:
     is_whole: whether the stream has sent all its rows, since it was created or truncated in the stream.
     is_made: whether a CREATE statement in the stream has all its columns.
     is_contained: whether a loaded dump has what the stream sends of it.
+    copied_ts: the TSO at which its rows are copied from TiDB; 0 where they are not.
     """
 
     id: str
@@ -27,6 +28,7 @@ class SourceTableBuilder:
     is_whole: bool = False
     is_made: bool = False
     is_contained: bool = False
+    copied_ts: int = 0
 
     @property
     def name(self) -> SourceName:
@@ -43,4 +45,5 @@ class SourceTableBuilder:
             self.stop,
             tuple(self.marks),
             self.is_contained,
+            self.copied_ts,
         )

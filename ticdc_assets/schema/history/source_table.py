@@ -76,7 +76,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows.
+    """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows. Where
+    `copied_ts` is not 0, its rows up to there are copied from TiDB.
 
     RECOVER and FLASHBACK TABLE continue a dropped table, so it may have several `absences`. `dropped_ts` is set where
     the last one is not over.
@@ -89,6 +90,7 @@ class SourceTable:
     stop: Stop | None = None
     marks: tuple[str, ...] = ()
     is_contained: bool = False
+    copied_ts: int = 0
 
     @property
     def name(self) -> SourceName:

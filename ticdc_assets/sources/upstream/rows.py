@@ -43,8 +43,8 @@ _NO_PROTOCOL: Final = (AssertionError, ValueError, LookupError, RuntimeError, st
 """Raised by the client library for bytes that violate MySQL's protocol or request a local file."""
 _CHECK: Final = "Check `upstream` in the config; the next run tries again."
 _GC_ADVICE: Final = (
-    "TiDB has removed these rows: load the table again in another lake. Set `tidb_gc_life_time` to more "
-    "than the time between two runs, or let TiCDC use claim-check."
+    "TiDB has removed these rows: copy the table at a later TSO with `ticdc-assets resync`. Set `tidb_gc_life_time` to "
+    "more than the time between two runs, or let TiCDC use claim-check."
 )
 _ENCODERS: Final[dict[Any, Any]] = {
     **converters.encoders,
@@ -131,6 +131,13 @@ class UpstreamRows:
         """The rows that a SELECT answers at the TSO, as the server's bytes. Raises NotYetError as `rows` does."""
         return self._answers(statement, list(parameters), tso)
 
+    def now(self) -> int:
+        """The present TSO of TiDB. Raises NotYetError as `rows` does."""
+        self._answers("BEGIN", [], 0)
+        [[found]] = self._answers("SELECT @@tidb_current_ts", [], 0)
+        self._answers("ROLLBACK", [], 0)
+        return int(found or 0)
+
     # -- one statement ------------------------------------------------------------------------------------------------
 
     def _answers(self, statement: str, parameters: list[Any], tso: int) -> Sequence[Sequence[bytes | None]]:
@@ -155,7 +162,7 @@ class UpstreamRows:
         connection = self._connection = self._connection or self._connected()
         with connection.cursor() as cursor:
             if self._snapshot != tso:
-                cursor.execute(SNAPSHOT, (str(tso),))
+                cursor.execute(SNAPSHOT, (str(tso) if tso else "",))
                 self._snapshot = tso
             cursor.execute(statement, parameters)
             answers: Sequence[Sequence[bytes | None]] = cursor.fetchall()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,14 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets.names import quote_path
+from ticdc_assets_tests.pipeline.reconcile.tidb_database import SCHEMA, needs_tidb, upstream_of
+from ticdc_assets_tests.pipeline.reconcile.tidb_database import tidb as tidb
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink
-from ticdc_assets_tests.sources.upstream.real_tidb import SERVER, Tidb
+from ticdc_assets_tests.sources.upstream.real_tidb import Tidb
 
-pytestmark = [pytest.mark.spark, pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")]
+pytestmark = [pytest.mark.spark, needs_tidb]
 
-SCHEMA = "ticdc_assets_repaired"
 USERS, ORDERS, LOST = ((SCHEMA, name) for name in ("users", "orders", "lost"))
-
-
-@pytest.fixture
-def tidb() -> Iterator[Tidb]:
-    with closing(Tidb()) as opened:
-        opened.run(f"DROP DATABASE IF EXISTS {SCHEMA}", f"CREATE DATABASE {SCHEMA}", f"USE {SCHEMA}")
-        yield opened
-        opened.run(f"DROP DATABASE {SCHEMA}")
 
 
 def repaired(feed: Feed, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -58,8 +49,7 @@ def test_mirrors_with_damage_of_any_kind_end_equal(tidb: Tidb, tmp_path: Path, c
     for name, written in lines.items():
         sink.file(name, 1, written)
     sink.bucket.checkpoint(ts)
-    upstream = {"host": tidb.upstream.host, "port": tidb.upstream.port, "user": "root"}
-    feed = sink.feed(tmp_path / "lake", upstream=upstream, on_bad_message="quarantine", history=["*.*"])
+    feed = sink.feed(tmp_path / "lake", upstream=upstream_of(tidb), on_bad_message="quarantine", history=["*.*"])
     feed.lake.run()
     catalog = feed.lake.catalog_name
     session = spark.session(feed.lake.config)

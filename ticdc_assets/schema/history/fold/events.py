@@ -17,7 +17,7 @@ from itertools import groupby
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.fold.loaded import fold_loaded
+from ticdc_assets.schema.history.fold.loaded import fold_copied, fold_loaded
 from ticdc_assets.schema.history.fold.renames import fold_renames
 from ticdc_assets.schema.history.fold.schemas import fold_schema, stop_at_displaced, stop_at_unexplained
 from ticdc_assets.schema.history.fold.state import FoldState, Known
@@ -34,8 +34,10 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
     """Fold events into a history. Equal events (repeated statements) count once. Raises nothing: a statement that
     cannot be read stops its source table."""
     state = FoldState(known or Known())
-    for (ts, is_loaded), group in groupby(in_order(events), key=_moment):
-        if is_loaded:
+    for (ts, is_loaded, is_copied), group in groupby(in_order(events), key=_moment):
+        if is_copied:
+            fold_copied(state, list(group))
+        elif is_loaded:
             fold_loaded(state, list(group), ts)
         else:
             _fold_group(state, list(group))
@@ -43,17 +45,18 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
-    """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO."""
+    """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO, and so do
+    copied tables."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
         of_row = (e.unexplained, e.lacking, e.displaced)
-        said = (e.commit_ts, e.loaded, e.schema, e.table, e.query, e.hints.old_name, *of_row)
+        said = (e.commit_ts, e.loaded, e.copied, e.schema, e.table, e.query, e.hints.old_name, *of_row)
         unique.setdefault(e.origin.place or said, e)
     return sorted(unique.values(), key=_moment)
 
 
-def _moment(event: DdlEvent) -> tuple[int, bool]:
-    return event.commit_ts, event.loaded
+def _moment(event: DdlEvent) -> tuple[int, bool, bool]:
+    return event.commit_ts, event.loaded, event.copied
 
 
 def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:

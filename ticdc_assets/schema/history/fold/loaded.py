@@ -1,7 +1,7 @@
-"""Tables that were loaded from a dump: their history begins at the dump's TSO.
+"""Tables that were loaded from a dump or copied from TiDB: their history begins at the TSO of their first rows.
 
-The dump has what the stream did to these tables up to its TSO. What the stream has of them up to there belongs to
-source tables of their own, which are `is_contained` and which no run follows.
+The rows have what the stream did to these tables up to the TSO. What the stream has of them up to there belongs to
+source tables of their own. Those that a dump has are `is_contained`, and no run follows them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import SchemaState, create
 from ticdc_assets.schema.history.fold.state import FoldState
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, fold_name, same_name
 
 
 def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
@@ -34,6 +34,19 @@ def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
     state.recoverable.clear()  # the dump does not have the rows of tables that were dropped before it
     for builder in state.all:
         builder.is_contained = builder.is_contained or (builder.dropped_ts is not None and builder.dropped_ts <= ts)
+
+
+def fold_copied(state: FoldState, events: Sequence[DdlEvent]) -> None:
+    """Begin tables that are copied from TiDB. A table that had the name before ends there."""
+    for event in events:
+        name = (event.schema, event.table)
+        is_first = not state.was_used(name)
+        _load_table(state, event)
+        for builder in state.all:
+            if is_first and builder.dropped_ts is not None and same_name(builder.name, name):
+                builder.is_contained = True
+            if builder.dropped_ts is None and builder.name_periods[-1] == NamePeriod(*name, event.commit_ts):
+                builder.copied_ts = event.commit_ts
 
 
 def _load_table(state: FoldState, event: DdlEvent) -> None:

@@ -1,10 +1,13 @@
-"""Tables that were loaded from a dump: what the stream has of them up to its TSO is contained."""
+"""Tables that were loaded from a dump or copied from TiDB, and what the stream has of them up to that TSO."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from ticdc_assets.errors import SchemaError
+from ticdc_assets.pipeline.commit_range import TableState, commit_ranges
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.fold.loaded import created, has_stored_columns
@@ -142,3 +145,44 @@ def test_backslashes_escape_in_the_texts_of_a_dump():
     assert not has_stored_columns(given)
     stored = query.removesuffix(")") + ", s INT AS (id) STORED)"
     assert has_stored_columns(ddl(T, "users", stored, loaded=True))
+
+
+# -- tables that are copied from TiDB ----------------------------------------------------------------------------------
+
+
+def copied(ts: int) -> DdlEvent:
+    return ddl(ts, "users", USERS, where="upstream: shop.users", copied=True)
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_copy_ends_the_table_of_its_name_and_begins_one(before: list[DdlEvent], comes_first: bool):
+    other = ddl(5, "other", USERS.replace("users", "other"))
+    history = fold([copied(T), other, *before] if comes_first else [other, *before, copied(T)])
+
+    [table] = [t for t in history.source_tables if t.copied_ts]
+    assert (table.id, table.copied_ts, [v.from_ts for v in table.versions]) == (f"shop.users@{T}", T, [T - 1])
+    assert (table.stop, table.dropped_ts, table.is_contained) == (None, None, False)
+    assert owner(history, "users", T + 1) == table.id
+    assert followed(history)["shop.other@5"] == followed(fold([other]))["shop.other@5"]
+    former = [t for t in history.source_tables if t.dropped_ts == T]
+    assert [t.is_contained for t in former] == ([True] if not before else [False] * len(former))
+
+
+def test_a_later_copy_ends_the_one_before():
+    first, second = fold([ddl(10, "users", USERS), copied(T), copied(T + 5)]).source_tables[1:]
+    assert (first.copied_ts, first.dropped_ts) == (T, T + 5)
+    assert (second.copied_ts, second.dropped_ts) == (T + 5, None)
+
+
+def test_a_copy_takes_changes_only_once_its_rows_are_there():
+    [table] = [t for t in fold([ddl(10, "users", USERS), copied(T)]).source_tables if t.copied_ts]
+
+    waiting = commit_ranges([table], {}, T + 9, {})[table.id]
+    assert (waiting.low, waiting.high, waiting.state, waiting.is_open) == (0, 0, TableState.WAITING, False)
+    assert waiting.hold is not None
+    assert "`ticdc-assets resync shop.users`" in waiting.hold.reason
+    going_on = commit_ranges([table], {table.id: T}, T + 9, {})[table.id]
+    assert (going_on.low, going_on.high, going_on.hold) == (T, T + 9, None)
+    gone = commit_ranges([replace(table, dropped_ts=T + 1)], {}, T + 9, {})[table.id]
+    assert gone.state is TableState.DROPPED
