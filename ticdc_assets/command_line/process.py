@@ -60,9 +60,12 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_load(commands: Any) -> None:
-    load = with_config(command(commands, "load", "load a Dumpling export before the first run"))
-    load.add_argument("dump", metavar="DUMP", help="the folder or bucket of the export")
-    load.add_argument("--at", type=tso, metavar="TSO", help="the TSO of the export (default: that of its `metadata`)")
+    load = with_config(command(commands, "load", "load a Dumpling export, or TiDB's tables, before the first run"))
+    load.add_argument("dump", nargs="?", metavar="DUMP", help="the folder or bucket of the export")
+    load.add_argument("--from-upstream", action="store_true", help="read the tables from the upstream TiDB instead")
+    load.add_argument(
+        "--at", type=tso, metavar="TSO", help="the TSO (default: that of the export's `metadata`, or now)"
+    )
     load.add_argument(
         "--without", action="append", default=[], metavar="SCHEMA.TABLE", help="not this one (repeatable)"
     )
@@ -137,9 +140,12 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _load(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.process.load import LoadOptions, load_dump
+    from ticdc_assets.commands.process.load import LoadOptions, load_tables
     from ticdc_assets.protocols.dump.form import DIALECTS, DumpForm
 
+    if (arguments.dump is None) != arguments.from_upstream:
+        found = "both" if arguments.from_upstream else "neither"
+        raise ConfigError("load", "DUMP or --from-upstream", found, "Name the one to read the rows from.")
     form = DumpForm(
         separator=arguments.csv_separator,
         delimiter=arguments.csv_delimiter,
@@ -150,7 +156,7 @@ def _load(arguments: argparse.Namespace) -> int:
         binary=DIALECTS[arguments.csv_output_dialect],
     )
     options = LoadOptions(arguments.dump, arguments.at, arguments.time_zone, tuple(arguments.without), form)
-    return load_dump(config, only(config, chosen), options)
+    return load_tables(config, only(config, chosen), options)
 
 
 def _capture(arguments: argparse.Namespace) -> int:

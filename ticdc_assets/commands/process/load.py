@@ -1,4 +1,4 @@
-"""`ticdc-assets load`: an initial load from a Dumpling export."""
+"""`ticdc-assets load`: an initial load from a Dumpling export, or from TiDB itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.output.tso_text import moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.reconcile.load import UpstreamChanges
 from ticdc_assets.pipeline.run.load import LoadReport, load
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.values.text import time_zone
@@ -35,23 +37,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The options of `load`. `zone` is the time zone of Dumpling's session."""
+    """The options of `load`. `place` is None where TiDB is read. `zone` is the time zone of Dumpling's session."""
 
-    place: str
+    place: str | None
     at: int | None
     zone: str | None
     without: tuple[str, ...]
     form: DumpForm
 
 
-def load_dump(config: Config, changefeed: Changefeed, options: LoadOptions) -> int:
-    """Load the dump and print one line. Returns the exit code: 1 if a table was not loaded."""
+def load_tables(config: Config, changefeed: Changefeed, options: LoadOptions) -> int:
+    """Load the tables and print one line. Returns the exit code: 1 if a table was not loaded."""
     terminal, lake = Terminal(), Lake(config, changefeed)
-    source = DumpChanges(lake, _request(changefeed, options))
+    source = _source(lake, options)
     source.scan()  # refuses before Java starts
     require_java()
     workers = cache(lambda: SparkWorkers(spark.session(config)))
-    with spark_stopped_after(config), terminal.working(f"{changefeed.name}: reading the dump"):
+    with spark_stopped_after(config), terminal.working(f"{changefeed.name}: reading the tables"):
         report = load(
             lake,
             source,
@@ -67,23 +69,29 @@ def load_dump(config: Config, changefeed: Changefeed, options: LoadOptions) -> i
 
 def _summary(name: str, report: LoadReport) -> str:
     if report.record is None:
-        return f"{name}: the dump has no table that `tables` selects."
+        return f"{name}: there is no table that `tables` selects."
     state = "complete" if report.record.complete else "not complete"
     reached = f"{state} up to {moment(report.record.tso)}"
     if not report.rows and not report.errors:
-        return f"{name}: everything in this dump is loaded; {reached}."
+        return f"{name}: everything is loaded; {reached}."
     rows = sum(report.rows.values())
     return f"{name}: {counted(rows, 'row')} of {counted(len(report.record.tables), 'table')} loaded, {reached}."
 
 
-def _request(changefeed: Changefeed, options: LoadOptions) -> DumpRequest:
-    root = open_root(options.place)
+def _source(lake: Lake, options: LoadOptions) -> DumpChanges:
+    if options.place is not None:
+        return DumpChanges(lake, _request(lake.changefeed, options, options.place))
+    return UpstreamChanges(lake, options.at, [split_name(text) for text in options.without])
+
+
+def _request(changefeed: Changefeed, options: LoadOptions, place: str) -> DumpRequest:
+    root = open_root(place)
     dump = read_dump(root)
     if options.zone is not None:
         time_zone(options.zone)  # raises where there is none
     return DumpRequest(
         dump=dump,
-        root_uri=options.place,
+        root_uri=place,
         ts=_ts_of(root, dump, options.at),
         form=options.form,
         zone=options.zone or changefeed.time_zone,

@@ -18,7 +18,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.pipeline.reconcile.changes import Image, changes_of
 from ticdc_assets.sources.upstream.key_ranges import Key, KeyOrder, key_order
 from ticdc_assets.sources.upstream.rows import UpstreamRows
-from ticdc_assets.sources.upstream.sql import cells, selected, table_reference, value
+from ticdc_assets.sources.upstream.sql import image, listed, table_reference
 from ticdc_assets.tables.iceberg.parquet import DataFileWriter
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
@@ -69,16 +69,14 @@ def ranges_of(rows: UpstreamRows, name: tuple[str, str], order: KeyOrder, tso: i
     after: Key | None = None
     while order.columns:
         where, parameters = order.condition(after, None)
-        listed = ", ".join(selected(column) for column in order.columns)
         statement = (
-            f"SELECT {listed} FROM {table_reference(*name)} WHERE {where} "  # noqa: S608
+            f"SELECT {listed(order.columns)} FROM {table_reference(*name)} WHERE {where} "  # noqa: S608
             f"ORDER BY {order.listed} LIMIT 1 OFFSET {RANGE_ROWS - 1}"
         )
         found = rows.answers(statement, parameters, tso)
         if not found:
             break
-        sent = cells(order.columns, found[0])
-        until = tuple(value(column, sent[column.name], "") for column in order.columns)
+        until = tuple(image(order.columns, found[0]).values())
         yield after, until
         after = until
     yield after, None
@@ -120,10 +118,5 @@ def copy(task: CopyTask) -> Copied:
 def _read(rows: UpstreamRows, task: CopyTask, one: Range) -> list[Image]:
     columns, order = task.version.table.stored_columns, order_of(task.version)
     where, parameters = order.condition(*one)
-    listed = ", ".join(selected(column) for column in columns)
-    statement = f"SELECT {listed} FROM {table_reference(*task.name)} WHERE {where}"  # noqa: S608
-    found: list[Image] = []
-    for answer in rows.answers(statement, parameters, task.tso):
-        sent = cells(columns, answer)
-        found.append({column.name: value(column, sent[column.name], "") for column in columns})
-    return found
+    statement = f"SELECT {listed(columns)} FROM {table_reference(*task.name)} WHERE {where}"  # noqa: S608
+    return [image(columns, answer) for answer in rows.answers(statement, parameters, task.tso)]

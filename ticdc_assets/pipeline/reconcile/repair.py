@@ -14,7 +14,7 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.reconcile.changes import Image, Reconciled, add
 from ticdc_assets.pipeline.record import record_changelogs
-from ticdc_assets.sources.upstream.sql import cells, select, value
+from ticdc_assets.sources.upstream.sql import image, listed, table_reference, with_keys
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.history.verify import TableVerdict
@@ -66,8 +66,7 @@ def _read(
     for chunk in range(0, len(keys), step * _STATEMENTS_PER_CHUNK):
         found: list[Image] = []
         for begin in range(chunk, min(chunk + step * _STATEMENTS_PER_CHUNK, len(keys)), step):
-            statement, parameters = select(*name, columns, table.ordered_key, keys[begin : begin + step])
-            for answer in rows.answers(statement, parameters, tso):
-                row = cells(columns, answer)
-                found.append({column.name: value(column, row[column.name], "") for column in columns})
+            where, parameters = with_keys(table.ordered_key, keys[begin : begin + step])
+            statement = f"SELECT {listed(columns)} FROM {table_reference(*name)} WHERE {where}"  # noqa: S608
+            found += [image(columns, answer) for answer in rows.answers(statement, parameters, tso)]
         yield found

@@ -95,6 +95,18 @@ def selected(column: Column) -> str:
     return reference(column.name)
 
 
+def image(columns: Sequence[Column], answer: Sequence[bytes | None]) -> dict[str, Any]:
+    """The lake's values of a row whose columns were asked for as `listed`."""
+    sent = cells(columns, answer)
+    return {column.name: value(column, sent[column.name], "") for column in columns}
+
+
+def listed(columns: Sequence[Column]) -> str:
+    """The columns of a SELECT whose answers `image` reads. TiDB prints six digits of a FLOAT, but all of a DOUBLE."""
+    floats = (f"{reference(c.name)} + 0E0" if c.type.kind is Kind.FLOAT else selected(c) for c in columns)
+    return ", ".join(floats)
+
+
 def _cell(column: Column, sent: bytes | None) -> Cell:
     if sent is None or is_binary(column.type) or column.type.kind is Kind.BIT:
         return sent

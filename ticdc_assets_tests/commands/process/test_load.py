@@ -28,3 +28,16 @@ DUMP = str(CORPUS / "dumps" / "sql")
 def test_a_dump_that_cannot_be_read_without_doubt_is_refused(tmp_path: Path, capsys, arguments, code, sentence):
     assert main(on(shop(tmp_path), "load", DUMP, *arguments)) == code
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "load: expected DUMP or --from-upstream, found neither."),
+        ((DUMP, "--from-upstream"), "load: expected DUMP or --from-upstream, found both."),
+        (("--from-upstream",), "expected `upstream` in the config, found none."),
+    ],
+)
+def test_rows_come_from_one_place(tmp_path: Path, capsys, arguments, sentence):
+    assert main(on(shop(tmp_path), "load", *arguments)) == 2
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""`load --from-upstream` from a real TiDB that TICDC_ASSETS_TIDB names: every value of every type, then the stream."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ticdc_assets.failpoints import LISTENERS, Failpoint
+from ticdc_assets.pipeline.reconcile import ranges
+from ticdc_assets.pipeline.reconcile.load import UpstreamChanges
+from ticdc_assets.pipeline.run.load import LoadReport, load_changelogs
+from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.work_progress import no_progress
+from ticdc_assets_tests.pipeline.reconcile.tidb_database import SCHEMA, needs_tidb, upstream_of
+from ticdc_assets_tests.pipeline.reconcile.tidb_database import tidb as tidb
+from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink
+from ticdc_assets_tests.sources.upstream.kinds import KEYLESS, KINDS
+from ticdc_assets_tests.sources.upstream.real_tidb import Tidb
+
+pytestmark = needs_tidb
+
+USERS = (SCHEMA, "users")
+
+
+def loaded(feed: Feed) -> LoadReport:
+    lake = feed.lake.lake
+    return load_changelogs(lake, UpstreamChanges(lake, None), LocalWorkers, no_progress)
+
+
+def rows(feed: Feed, table: str) -> list[dict[str, Any]]:
+    record = feed.record((SCHEMA, table))
+    found = feed.lake.lake.catalog.load_table(tuple(record.changelog)).scan().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: (row["_ticdc_commit_ts"], row["_ticdc_seq"]))
+
+
+def test_every_value_of_every_type_is_that_of_the_stream(tidb: Tidb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ranges, "RANGE_ROWS", 2)
+    values = [(text, *KINDS.get(text, KEYLESS.get(text, (None, None)))) for text in (*KINDS, "JSON", "MEDIUMBLOB")]
+    columns = ", ".join(f"c{number} {text} NULL" for number, (text, _, _) in enumerate(values))
+    generated = "s INT AS (id * 2) STORED, v INT AS (id * 3), digits FLOAT DEFAULT 1.2345678"
+    tidb.run(f"CREATE TABLE kinds (id INT PRIMARY KEY, {generated}, {columns})")
+    names = ", ".join(["id", *(f"c{number}" for number in range(len(values)))])
+    marks = ", ".join(["%s"] * (len(values) + 1))
+    for key in range(5):
+        sent = [b64decode(v["b64"]) if isinstance(v, dict) else v for _, v, _ in values]
+        tidb.run(f"INSERT INTO kinds ({names}) VALUES ({marks})", values=(key, *sent))
+    tidb.run("CREATE TABLE none (id VARCHAR(9) PRIMARY KEY)", "CREATE VIEW seen AS SELECT id FROM kinds")
+    feed = Sink(tmp_path / "bucket").feed(tmp_path / "lake", upstream=upstream_of(tidb), tables=[f"{SCHEMA}.*"])
+
+    report = loaded(feed)
+
+    assert (sum(report.rows.values()), report.errors) == (5, {})
+    found = rows(feed, "kinds")
+    assert [(row["_ticdc_op"], row["id"], row["s"]) for row in found] == [("R", key, key * 2) for key in range(5)]
+    assert {row["digits"] for row in found} == {float(np.float32(1.2345678))}
+    for row in found:
+        assert [row[f"c{number}"] for number in range(len(values))] == [wanted for _, _, wanted in values]
+    assert rows(feed, "none") == []
+    assert {record.state for record in feed.lake.lake.control.newest().tables} == {"live"}
+
+
+def test_the_stream_goes_on_from_the_load_that_was_interrupted(tidb: Tidb, tmp_path: Path):
+    sink = Sink(tmp_path / "bucket")
+    tidb.run("CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(200))")
+    sink.table(USERS)
+    ts = tidb.run("INSERT INTO users VALUES (1, 'ann'), (2, 'bob')")
+    before = [sink.insert(USERS, ts, 1, "ann"), sink.insert(USERS, ts, 2, "bob")]
+    feed = sink.feed(tmp_path / "lake", upstream=upstream_of(tidb), tables=[f"{SCHEMA}.*"])
+
+    def end(moment: Failpoint) -> None:
+        if moment is Failpoint.BEFORE_CHANGELOG_COMMIT:
+            raise BrokenRunError
+
+    LISTENERS.append(end)
+    try:
+        with pytest.raises(BrokenRunError):
+            loaded(feed)
+    finally:
+        LISTENERS.remove(end)
+    later = tidb.run("UPDATE users SET name = 'Ann' WHERE id = 1")
+    report = loaded(feed)
+    assert sum(report.rows.values()) == 2
+    assert report.record.tso < later
+
+    sink.file(USERS, 1, [*before, sink.line(USERS, "U", later, 1, "Ann")])
+    sink.bucket.checkpoint(later)
+    feed.run()
+    found = [(row["_ticdc_op"], row["id"], row["name"]) for row in rows(feed, "users")]
+    assert found == [("R", 1, "ann"), ("R", 2, "bob"), ("U", 1, "Ann")]
+    assert loaded(feed).rows == {}
