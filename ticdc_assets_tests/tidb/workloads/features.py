@@ -30,12 +30,11 @@ Script = Sequence[str | Sequence[str]]
 BEGIN: Final = "BEGIN"
 UNTOLD: Final[Mapping[str, frozenset[str]]] = {
     "canal_json": frozenset({"defaults in another time zone", "a statement before any row"}),
-    "simple": frozenset({"rename chains"}),
     "csv": frozenset({"rename chains"}),
     "canal_json_files": frozenset({"rename chains"}),
 }
-"""By sink, the scripts whose tables it does not determine: Canal-JSON has no schemas; of a table that
-is renamed twice in one statement, new TiCDC tells the last name only."""
+"""By sink, the scripts whose tables it does not determine: Canal-JSON has no schemas; of a table that one statement
+renames twice, the storage sink keeps the last schema file only."""
 
 SCRIPTS: Final[Mapping[str, Script]] = {
     "generated columns": (

@@ -96,8 +96,9 @@ def _rename_all(state: FoldState, renames: list[Rename]) -> None:
         event, (old, new) = ready
         source = fold_name(*old)
         builder = (before if source in moved else state.live).get(source)
-        if builder is not None and source not in before and builder is before.get(fold_name(*new)):
-            builder = None  # no table gets its own name back: the name refers to a table that is not known yet
+        gets_its_name_back = source not in before and builder is before.get(fold_name(*new))
+        if gets_its_name_back and not in_order:
+            builder = None  # schema files are not in the statement's order: the name is that of a table not known yet
         moved.add(source)
         if builder is None and _is_known_by_its_new_name(state, event, old, new):
             continue

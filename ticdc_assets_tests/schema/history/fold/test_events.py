@@ -170,6 +170,35 @@ def test_schema_files_of_a_swap_begin_the_other_table(parts: list[tuple[str, str
     }
 
 
+ONE_NAME_AFTER_ANOTHER = [
+    [("t", "x", "t"), ("x", "t", "t")],
+    [("t", "x", "x"), ("t", "t", "t")],
+    [("t", "t", "t"), ("t", "t", "t")],
+    [("t", "x", "y"), ("x", "y", "y")],
+    [("t", "y", "y"), ("t", "y", "y")],
+    [("t", "x", "t"), ("x", "y", "t"), ("y", "t", "t")],
+]
+"""Old name and new name in the text, and the table of the message: those of the statement, or as TiCDC replaces them
+by the name from before the statement and by the final one."""
+
+
+@pytest.mark.parametrize("parts", ONE_NAME_AFTER_ANOTHER, ids=str)
+def test_a_table_that_one_statement_renames_twice_stays_one_table(parts: list[tuple[str, str, str]]):
+    messages = [
+        replace(
+            event(30, of, f"RENAME TABLE `{old}` TO `{new}`", after=table(of, "id", key=("id",))),
+            hints=DdlHints(version=9, table_id=7),
+        )
+        for old, new, of in parts
+    ]
+
+    history = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)"), *messages])
+
+    assert {source_table.id: source_table.name for source_table in history.source_tables} == {
+        "shop.t@10": ("shop", parts[-1][1])
+    }
+
+
 def test_three_names_change_hands_though_nothing_was_heard_of_one():
     creates = [event(10, n, f"CREATE TABLE `{n}` (`id` INT PRIMARY KEY)") for n in ("a", "c")]
     parts = [("a", "tmp"), ("b", "a"), ("c", "b"), ("a", "c")]
