@@ -23,39 +23,19 @@ class TicdcAssetsError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        return printable(f"{self.where}: expected {self.expected}, found {self.found}. {self.advice}")
+        return f"{self.finding} {printable(self.advice)}"
 
+    @property
+    def finding(self) -> str:
+        """The message without the advice."""
+        return printable(f"{self.where}: expected {self.expected}, found {self.found}.")
 
-LOAD_AGAIN: Final = (
-    "TiCDC sends no rows for it. At the source, copy the rows to another table, TRUNCATE the table and insert them "
-    "again; then `ticdc-assets rebuild` with its --table begins its mirror with that TRUNCATE."
-)
-"""What to do if a mirror cannot be continued from its rows."""
-
-LOST_STATEMENT: Final = "A statement is missing: if the source of the messages still has it, restore its message."
-"""What to do if rows have columns that no statement explains."""
-
-LEFT_OUT: Final = "If the changefeed leaves it out, give its `column-selectors` in the configuration here."
-"""What to do first if rows lack a column of their table."""
 
 DISPLACED: Final = (
     "expected a table of that name at the row, found that it was renamed or dropped before: the row was sent again, "
     "after the statement, or a statement is missing"
 )
 """Why a table stops at a row whose name it had before."""
-
-RESTORE_SCHEMAS: Final = (
-    "If schema files were removed from the bucket, restore them; if the rows may be lost, name the file in skip_files."
-)
-"""What to do if the rows of a file are not of the table and columns that the schema files of the bucket give."""
-
-CREATE_AGAIN: Final = (
-    "To continue, copy it from TiDB: `ticdc-assets resync` with its name, where `upstream` is set. Or create the table "
-    "again at the source: CREATE TABLE under another name with all its columns (not "
-    "LIKE), copy the rows, and give it the name: RENAME TABLE t TO t_old, t_new TO t. The new table is complete here; "
-    "what changed between the stop and the copy is in no changelog."
-)
-"""What to do if a table stopped at a statement: nothing that is configured here determines the rows after it."""
 
 
 def rebuild_command(table: str, origin: str = "changelog") -> str:

@@ -1,4 +1,4 @@
-"""Why a table is held, and the warnings about it: each a code for programs and a text for people.
+"""Why a table is held, and the warnings about it: each a code, what was found, and what to do.
 
 No code reads the text. Users alert on the codes, so a code keeps its meaning; docs/bad-input.md has the remedy of each.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import TicdcAssetsError
 
 
 class NoteCode(StrEnum):
@@ -69,23 +72,40 @@ _LEGACY_WARNINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One reason or warning. `code` is a `NoteCode`, or the code of a newer version."""
+    """One reason or warning. `code` is a `NoteCode`, or the code of a newer version. `detail` says where, and what was
+    expected and found."""
 
     code: str
-    text: str
+    detail: str
+    advice: tuple[Advice, ...] = ()
+
+    @classmethod
+    def of(cls, code: NoteCode, error: TicdcAssetsError, where: str = "") -> Note:
+        """The note of an error, with `where` before its own place. Advice that only this error has stays in the
+        detail."""
+        before = f"{where}: " if where else ""
+        if isinstance(error.advice, Advice):
+            return cls(code, f"{before}{error.finding}", (error.advice,))
+        return cls(code, f"{before}{error}")
 
     @property
     def is_warning(self) -> bool:
         """Whether the table goes on in spite of it."""
         return self.code in WARNINGS
 
-    def __str__(self) -> str:
-        return _TITLES.get(self.code, "") + self.text
+    def as_object(self) -> dict[str, Any]:
+        """The note for programs."""
+        return {"code": str(self.code), "detail": self.detail, "advice": [one.code for one in self.advice]}
+
+    def text(self, table: str) -> str:
+        """The note for people, about the table of this name."""
+        advice = " ".join(one.of(table) for one in self.advice)
+        return f"{self.detail.removesuffix('.')}. {advice}" if advice else self.detail
 
 
-def shown(notes: Iterable[Note]) -> str:
-    """The notes as one text for people."""
-    return _BETWEEN.join(map(str, notes))
+def shown(notes: Iterable[Note], table: str) -> str:
+    """The notes of a table as one text for people."""
+    return _BETWEEN.join(_TITLES.get(note.code, "") + note.text(table) for note in notes)
 
 
 def of_codes(notes: Iterable[Note], *codes: NoteCode) -> tuple[Note, ...]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ticdc_assets.advice import BY_CODE, Advice
+from ticdc_assets.errors import DecodeError
 from ticdc_assets.notes import WARNINGS, Note, NoteCode, from_text, of_codes, shown
 
 NOTES = [
@@ -20,9 +22,9 @@ NOTES = [
 ]
 
 
-@pytest.mark.parametrize("notes", NOTES, ids=shown)
+@pytest.mark.parametrize("notes", NOTES, ids=lambda notes: shown(notes, ""))
 def test_a_record_of_an_earlier_version_is_read_from_its_text(notes: tuple[Note, ...]):
-    assert from_text(shown(notes), is_held=True) == notes
+    assert from_text(shown(notes, "shop.t"), is_held=True) == notes
 
 
 def test_a_text_of_a_table_that_goes_on_is_a_warning():
@@ -37,6 +39,32 @@ def test_notes_of_a_code_are_found_and_codes_of_newer_versions_hold_their_table(
 
     assert of_codes(notes, NoteCode.MIRROR) == (notes[1],)
     assert not notes[0].is_warning
+
+
+def test_the_note_of_an_error_has_its_advice_apart_where_it_is_a_known_remedy():
+    known = DecodeError("a.csv", "a row", "half of one", Advice.RESTORE_FILE)
+    own = DecodeError("a.csv", "a row", "half of one", "Ask somebody.")
+
+    assert Note.of(NoteCode.INPUT, known, "shop.t") == Note(
+        NoteCode.INPUT, "shop.t: a.csv: expected a row, found half of one.", (Advice.RESTORE_FILE,)
+    )
+    assert Note.of(NoteCode.INPUT, known).text("shop.t") == str(known)
+    assert Note.of(NoteCode.INPUT, own) == Note(NoteCode.INPUT, str(own))
+
+
+def test_advice_names_the_table_and_follows_what_was_found():
+    advice = (Advice.LOST_STATEMENT, Advice.REBUILD_FROM_SOURCE)
+
+    for detail in ("found a column", "found a column."):
+        assert Note(NoteCode.INPUT, detail, advice).text("shop.t") == (
+            f"found a column. {Advice.LOST_STATEMENT} `ticdc-assets rebuild --table shop.t --from source` reads it "
+            "again."
+        )
+
+
+def test_each_remedy_has_a_sentence_of_its_own():
+    assert len(BY_CODE) == len(Advice.__members__)
+    assert all(advice.endswith(".") for advice in Advice)
 
 
 def test_the_page_on_bad_input_has_every_code_with_its_remedy():

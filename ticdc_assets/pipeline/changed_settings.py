@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import rebuild_command
+from ticdc_assets.advice import Advice
 from ticdc_assets.names import control_namespace
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.renamed_tables import changelog_of
 from ticdc_assets.protocols.values.text import time_zone
@@ -60,14 +60,9 @@ def settings_hold(lake: Lake, source_table: SourceTable, changelog: Table) -> Ho
     fault = known_settings(lake, source_table).fault(changelog)
     if not fault:
         return None
-    name = ".".join(source_table.name)
-    again = (
-        "read the source in a changefeed of another name, with another `target`"
-        if lake.by_arrival
-        else f"{rebuild_command(name, 'source')} reads all its rows again; it refuses if the source lacks any"
-    )
-    reason = f"{name}: {fault}. Change the config back and the table goes on, or keep the change: {again}."
-    return Hold(TableState.STOPPED, NoteCode.SETTINGS, reason)
+    advice = Advice.CHANGE_BACK_OR_READ_ELSEWHERE if lake.by_arrival else Advice.CHANGE_BACK_OR_REBUILD
+    note = Note(NoteCode.SETTINGS, f"{'.'.join(source_table.name)}: {fault}.", (advice,))
+    return Hold(TableState.STOPPED, note)
 
 
 def _fault_of_keys(source_table: SourceTable) -> str:
@@ -76,5 +71,5 @@ def _fault_of_keys(source_table: SourceTable) -> str:
 
 
 def _of_keys(source_table: SourceTable, fault: str) -> Hold:
-    advice = "Correct `keys`; for a table whose key the stream has, leave it out. Then run again."
-    return Hold(TableState.STOPPED, NoteCode.KEYS, f"{'.'.join(source_table.name)}: {fault}. {advice}")
+    note = Note(NoteCode.KEYS, f"{'.'.join(source_table.name)}: {fault}.", (Advice.CORRECT_KEYS,))
+    return Hold(TableState.STOPPED, note)

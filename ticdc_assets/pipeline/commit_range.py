@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ticdc_assets.errors import CREATE_AGAIN
+from ticdc_assets.advice import Advice
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.schema.history.source_table import SourceName, SourceTable, Stop, fold_name
 
@@ -26,13 +26,16 @@ class Hold:
     """Why a run does not advance a table."""
 
     state: TableState
-    code: NoteCode
-    reason: str
+    note: Note
 
     @property
-    def note(self) -> Note:
-        """What records of the table say."""
-        return Note(self.code, self.reason)
+    def code(self) -> str:
+        """The code of the note."""
+        return self.note.code
+
+    def reason(self, source_table: SourceTable) -> str:
+        """The note for people, about this table."""
+        return self.note.text(".".join(source_table.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,8 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
         if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
             return CommitRange(source_table, low, low, hold)
     if source_table.stop is not None and source_table.stop.waits_for_schema:
-        return CommitRange(
-            source_table, low, low, Hold(TableState.WAITING, NoteCode.NO_SCHEMA, source_table.stop.reason)
-        )
+        note = Note(NoteCode.NO_SCHEMA, source_table.stop.reason)
+        return CommitRange(source_table, low, low, Hold(TableState.WAITING, note))
     if source_table.stop is not None and source_table.stop.ts < high:
         gone = source_table.dropped_ts is not None and source_table.dropped_ts <= high
         hold = _hold_of_dropped(source_table.stop) if gone else _hold_of(source_table.stop)
@@ -103,18 +105,18 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
 
 def _not_copied(source_table: SourceTable) -> Hold:
     """The hold of a table whose copy from TiDB has not ended: rows of the stream would hide that rows are missing."""
-    name, state = ".".join(source_table.name), TableState.WAITING
-    reason = f"its rows at {source_table.copied_ts} are not copied yet. Run `ticdc-assets resync {name}` again."
-    return Hold(state if source_table.dropped_ts is None else TableState.DROPPED, NoteCode.NOT_LOADED, reason)
+    state = TableState.WAITING if source_table.dropped_ts is None else TableState.DROPPED
+    detail = f"its rows at {source_table.copied_ts} are not copied yet."
+    return Hold(state, Note(NoteCode.NOT_LOADED, detail, (Advice.RESYNC_AGAIN,)))
 
 
 def _hold_of(stop: Stop) -> Hold:
     """The hold of a table that stopped at a statement, with what lets it continue."""
-    return Hold(TableState.STOPPED, NoteCode.STATEMENT, f"{stop.reason.removesuffix('.')}. {CREATE_AGAIN}")
+    return Hold(TableState.STOPPED, Note(NoteCode.STATEMENT, stop.reason, (*stop.advice, Advice.CREATE_AGAIN)))
 
 
 def _hold_of_dropped(stop: Stop) -> Hold:
-    return Hold(TableState.DROPPED, NoteCode.STATEMENT, stop.reason)
+    return Hold(TableState.DROPPED, Note(NoteCode.STATEMENT, stop.reason, stop.advice))
 
 
 def is_held(commit_range: CommitRange) -> bool:

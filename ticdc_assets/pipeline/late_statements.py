@@ -12,8 +12,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.config import StorageSource
-from ticdc_assets.errors import CREATE_AGAIN, StaleRunError, rebuild_command
+from ticdc_assets.errors import StaleRunError
 from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.changed_settings import settings_holds
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
@@ -100,7 +101,7 @@ def written_otherwise_in(
 
 
 def _otherwise(commit_range: CommitRange, by_arrival: bool) -> Hold:
-    if commit_range.hold is not None and commit_range.hold.code is NoteCode.LATE_STATEMENT:
+    if commit_range.hold is not None and commit_range.hold.code == NoteCode.LATE_STATEMENT:
         return commit_range.hold
     return written_otherwise(commit_range.source_table, by_arrival)
 
@@ -129,30 +130,23 @@ def _names_of(lake: Lake, table: TableRecord) -> set[SourceName]:
 
 def written_otherwise(source_table: SourceTable, by_arrival: bool) -> Hold:
     """The hold of a table whose changelog has rows of other columns or of another source table."""
-    name = ".".join(source_table.name)
-    advice = (
-        "Read the source in a changefeed of another name, with another `target`."
-        if by_arrival
-        else f"{rebuild_command(name, 'source')} reads it again."
+    detail = (
+        f"{'.'.join(source_table.name)}: expected all statements before the rows that come after them, found one that "
+        "came later, so that its changelog has rows of other columns or of another table."
     )
-    return Hold(
-        TableState.STOPPED,
-        NoteCode.LATE_STATEMENT,
-        f"{name}: expected all statements before the rows that come after them, found one that came "
-        f"later, so that its changelog has rows of other columns or of another table. {advice}",
-    )
+    advice = Advice.READ_ELSEWHERE if by_arrival else Advice.REBUILD_FROM_SOURCE
+    return Hold(TableState.STOPPED, Note(NoteCode.LATE_STATEMENT, detail, (advice,)))
 
 
 def lacks_messages(source_table: SourceTable, partition: tuple[str, int], begin: int, now: int | None) -> Hold:
     """The hold of a table whose rows are in another table's changelog, and no longer in the capture."""
     name, found = ".".join(source_table.name), "none" if now is None else f"those from {now} on"
-    return Hold(
-        TableState.STOPPED,
-        NoteCode.LATE_STATEMENT,
-        f"{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, "
-        f"since a statement that came late shows that some are its rows, found {found}. Restore them, "
-        f"or read it in a changefeed of its own. {CREATE_AGAIN}",
+    detail = (
+        f"{name}: expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, since a statement "
+        f"that came late shows that some are its rows, found {found}."
     )
+    advice = (Advice.RESTORE_OR_READ_APART, Advice.CREATE_AGAIN)
+    return Hold(TableState.STOPPED, Note(NoteCode.LATE_STATEMENT, detail, advice))
 
 
 def without_dropped(held: Mapping[str, Hold], commit_ranges: Mapping[str, CommitRange]) -> dict[str, Hold]:
@@ -226,15 +220,12 @@ def _set_aside(lake: Lake, table: TableRecord) -> TableRecord:
             return None
         return list(set_aside(lake.catalog, table.source_table, tuple(name)))
 
-    note = (
-        f"a statement came late: the rows of {table.schema}.{table.table} are those of other source tables. "
-        "Nothing more is added here. Drop these tables when nobody reads them."
-    )
+    detail = f"a statement came late: the rows of {table.schema}.{table.table} are those of other source tables."
     state = str(TableState.DROPPED)
     return replace(
         table,
         state=state,
-        notes=(Note(NoteCode.REPLACED, note),),
+        notes=(Note(NoteCode.REPLACED, detail, (Advice.DROP_REPLACED,)),),
         mirror=moved(table.mirror),
         changelog=moved(table.changelog),
         history_table=moved(table.history_table),

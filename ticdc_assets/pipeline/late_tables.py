@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.advice import Advice
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -44,7 +45,7 @@ def not_followed_yet(record: WatermarkRecord | None, commit_ranges: Mapping[str,
 
 def is_passed(commit_range: CommitRange) -> bool:
     """Whether the table is held because its earlier records cannot be read again."""
-    return commit_range.hold is not None and commit_range.hold.code is NoteCode.PASSED_UNREAD
+    return commit_range.hold is not None and commit_range.hold.code == NoteCode.PASSED_UNREAD
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
@@ -56,7 +57,8 @@ def messages_gone(source_table: SourceTable, partition: tuple[str, int], begin: 
     return _held(
         source_table,
         f"expected the messages of {partition[0]}[{partition[1]}] from offset {begin} on, since `tables` selects "
-        f"{name} only now, found {found}. Restore them, or read the table in a changefeed of its own.",
+        f"{name} only now, found {found}.",
+        Advice.RESTORE_OR_READ_APART,
     )
 
 
@@ -67,7 +69,7 @@ def late_tables(
     cursor: Cursor,
     found: Iterable[TableScan],
     source_tables: Sequence[SourceTable],
-    obstacle: Callable[[SourceTable], str],
+    obstacle: Callable[[SourceTable], Advice | None],
     *,
     whole: bool = False,
 ) -> LateTables:
@@ -80,7 +82,7 @@ def late_tables(
     Args:
         found: the table folders of this scan.
         source_tables: the tables that no earlier run has read.
-        obstacle: (source table) to advice for the user, if its files cannot be read again; "" if they can.
+        obstacle: (source table) to advice for the user, if its files cannot be read again; None if they can.
         whole: read folders again from their first version.
     """
     folders = _folders(cursor) if source_tables else {}
@@ -93,8 +95,8 @@ def late_tables(
             for folder in folders.get(fold_name(name_period.schema, name_period.table), ())
         ]
         has_passed = any(_has_passed(cursor.tables[folder], name_period) for folder, name_period in known)
-        advice = obstacle(source_table) if has_passed else ""
-        if advice:
+        advice = obstacle(source_table) if has_passed else None
+        if advice is not None:
             held[source_table.id] = _files_passed(source_table, advice)
         elif known:
             again.add(source_table.id)
@@ -128,15 +130,15 @@ def without_folders(
     }
 
 
-def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTable], has_rows: bool) -> str:
+def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTable], has_rows: bool) -> Advice | None:
     """Advice where rows have no commit_ts and nothing records which files were read: for this table if it has rows, or
     for one of those `followed` that took its name later."""
     if has_rows:
-        return "Without commit_ts it is not known which ones: read"
+        return Advice.UNKNOWN_FILES_APART
     others = [name_period for other in followed for name_period in other.name_periods]
     if any(_is_after(other, own) for other in others for own in source_table.name_periods):
-        return "Without commit_ts they cannot be distinguished from those of the table that took its name: read"
-    return ""
+        return Advice.MIXED_FILES_APART
+    return None
 
 
 def _is_after(name_period: NamePeriod, other: NamePeriod) -> bool:
@@ -174,12 +176,13 @@ def _before(state: FolderState, ts: int) -> FolderState:
     )
 
 
-def _files_passed(source_table: SourceTable, advice: str) -> Hold:
+def _files_passed(source_table: SourceTable, advice: Advice) -> Hold:
     name = ".".join(source_table.name)
     return _held(
         source_table,
         f"expected all files of {name} to be read, since `tables` selects it, found some that were passed while it "
-        f"did not. {advice} it in a changefeed of its own.",
+        "did not.",
+        advice,
     )
 
 
@@ -187,12 +190,12 @@ def _no_folder(source_table: SourceTable) -> Hold:
     name = ".".join(source_table.name)
     return _held(
         source_table,
-        f"expected a folder of {name} in the source, since `tables` selects it only now, found none. Check that "
-        "`sink_uri` names the right bucket; if the folder was removed, load the table again.",
+        f"expected a folder of {name} in the source, since `tables` selects it only now, found none.",
+        Advice.CHECK_FOLDER,
     )
 
 
-def _held(source_table: SourceTable, sentence: str) -> Hold:
+def _held(source_table: SourceTable, detail: str, advice: Advice) -> Hold:
     """The hold; a dropped table holds nothing back."""
     state = TableState.STOPPED if source_table.dropped_ts is None else TableState.DROPPED
-    return Hold(state, NoteCode.PASSED_UNREAD, sentence)
+    return Hold(state, Note(NoteCode.PASSED_UNREAD, detail, (advice,)))

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 
 from ticdc_assets.changes import layout
 from ticdc_assets.names.table_filter import ColumnSelectors
+from ticdc_assets.notes import Note
+from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -203,10 +205,16 @@ class FileReport:
     repeats: int = 0
     zero_dates: int = 0
     bad: tuple[QuarantineEntry, ...] = ()
-    problem: str = ""
+    problem: Note | None = None
     left: int = 0
     shapes: tuple[DdlEvent, ...] = ()
     ambiguous_times: int = 0
+
+    @property
+    def hold(self) -> Hold:
+        """The hold of a table whose file was not read."""
+        assert self.problem is not None
+        return Hold(TableState(self.state), self.problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ CREATE = event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")
 [TABLE] = fold([CREATE]).source_tables
 [DROPPED] = fold([CREATE, event(30, "t", "DROP TABLE `t`")]).source_tables
 [RENAMED] = fold([CREATE, event(30, "u", "RENAME TABLE `t` TO `u`")]).source_tables
-HOLD = Hold(TableState.WAITING, NoteCode.INPUT, "no file")
+HOLD = Hold(TableState.WAITING, Note(NoteCode.INPUT, "no file"))
 WARNINGS = (Note(NoteCode.SCHEMA_CHECKSUM, "a warning"),)
 T = ("shop", "t")
 STOP = Stop(30, "no such column")
@@ -154,7 +154,7 @@ def test_columns_whose_default_has_an_unknown_zone_are_counted():
     [note] = table_record(CommitRange(told, 20, 50), None, None, POSITION, None, ()).notes
 
     assert note.code == NoteCode.DEFAULT_ZONE
-    assert "older than 1 TIMESTAMP column (at), the default is taken in `time_zone`" in note.text
+    assert "older than 1 TIMESTAMP column (at), the default is taken in `time_zone`" in note.detail
     assert table_record(CommitRange(told, 20, 29), None, None, POSITION, None, ()).notes == ()
     for default in ("NULL", "CURRENT_TIMESTAMP", "'0000-00-00 00:00:00'"):
         [exact] = fold([CREATE, event(30, "t", added.replace("'2024-07-01 12:00:00'", default))]).source_tables

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.user_schemas import known_of
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -110,7 +110,6 @@ def test_a_table_whose_text_in_schema_files_is_not_understood_waits_unless_the_s
     (made,) = fold([DdlEvent(10, "shop", "t", T)], known).source_tables
 
     assert older.stop == Stop(0, "schema_files, shop.t-schema.sql: why", waits_for_schema=True)
-    assert commit_ranges([older], {}, 30, {})[older.id].hold == Hold(
-        TableState.WAITING, NoteCode.NO_SCHEMA, "schema_files, shop.t-schema.sql: why"
-    )
+    note = Note(NoteCode.NO_SCHEMA, "schema_files, shop.t-schema.sql: why")
+    assert commit_ranges([older], {}, 30, {})[older.id].hold == Hold(TableState.WAITING, note)
     assert made.stop is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -9,11 +10,18 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.config.model.config import CatalogConfig
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import tables as control_tables
-from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
+from ticdc_assets.tables.control.records import (
+    TABLE_FIELDS,
+    WATERMARKS,
+    QuarantinedRecord,
+    TableRecord,
+    WatermarkRecord,
+)
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.maintenance import grown
 
@@ -62,6 +70,30 @@ def test_columns_that_a_user_has_added_are_not_read(control: Control):
         update.add_column(("tables", "element", "tomorrow"), StringType())
 
     assert control.newest() == record(10, 1)
+
+
+def with_note(tso: int, note: Note) -> WatermarkRecord:
+    made = record(tso, tso)
+    return replace(made, tables=tuple(replace(table, notes=(note,)) for table in made.tables))
+
+
+def test_notes_of_an_older_version_are_read_by_their_texts_beside_those_of_this_one(control: Control, monkeypatch):
+    held = Note(NoteCode.STATEMENT, "at 5: expected a statement", (Advice.CREATE_AGAIN,))
+    with monkeypatch.context() as older:
+        older_note = pa.struct([pa.field("code", pa.string()), pa.field("text", pa.string())])
+        notes = pa.field("notes", pa.list_(pa.field("element", older_note)))
+        fields = [notes if field.name == "notes" else field for field in TABLE_FIELDS]
+        tables = pa.field("tables", pa.list_(pa.field("element", pa.struct(fields))))
+        columns = [tables if column.name == "tables" else column for column in WATERMARKS]
+        older.setattr(control_tables, "WATERMARKS", pa.schema(columns))
+        control.record(with_note(1, held))
+
+    read = control.newest()
+    control.record(with_note(2, held))
+
+    assert read == with_note(1, Note(NoteCode.STATEMENT, f"at 5: expected a statement. {Advice.CREATE_AGAIN}"))
+    assert read.tables[0].note == with_note(2, held).tables[0].note
+    assert [control.newest(), control.at(1)] == [with_note(2, held), read]
 
 
 def test_tables_that_did_not_change_are_not_written_again(control: Control):

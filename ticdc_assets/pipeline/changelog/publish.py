@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.dedup import RepeatReport
 from ticdc_assets.pipeline.changelog.once import Once
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held
@@ -147,7 +147,7 @@ def _noted(commit_range: CommitRange) -> dict[str, str]:
 
 
 def _held(table: Table, error: Exception) -> Hold:
-    return Hold(TableState.STOPPED, NoteCode.CHANGELOG, f"{'.'.join(table.name())}: {of_one_table(error)}")
+    return Hold(TableState.STOPPED, Note.of(NoteCode.CHANGELOG, of_one_table(error), ".".join(table.name())))
 
 
 def late_rows(

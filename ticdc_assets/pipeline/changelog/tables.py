@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.changes.layout import changelog_columns
 from ticdc_assets.errors import OtherTableError, SetBackError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changed_settings import known_settings, written_with_others_in
 from ticdc_assets.pipeline.changelog.publish import caught_up
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, with_holds
@@ -59,23 +60,17 @@ def changelogs_to_write(lake: Lake, plan: Plan) -> tuple[Plan, dict[str, Table]]
 
 
 def _without_a_name(commit_range: CommitRange, name: Identifier) -> CommitRange:
-    hold = Hold(
-        TableState.STOPPED,
-        NoteCode.NAME_TAKEN,
-        f"{'.'.join(name)}: expected no table, or the changelog of {'.'.join(commit_range.source_table.name)}, "
-        "found another. "
-        "Rename that table, or give the changefeed's tables other names with `target`.",
-    )
+    expected = f"expected no table, or the changelog of {'.'.join(commit_range.source_table.name)}"
+    detail = f"{'.'.join(name)}: {expected}, found another."
+    hold = Hold(TableState.STOPPED, Note(NoteCode.NAME_TAKEN, detail, (Advice.RENAME_OTHER_TABLE,)))
     return replace(commit_range, high=commit_range.low, hold=hold)
 
 
 def _held(commit_range: CommitRange, fault: TicdcAssetsError) -> CommitRange:
-    hold = Hold(
-        TableState.STOPPED, NoteCode.CHANGELOG, f"{'.'.join(commit_range.source_table.name)}, its changelog: {fault}"
-    )
-    if isinstance(fault, SetBackError):
-        hold = Hold(TableState.STOPPED, NoteCode.SET_BACK, str(fault))
-    return replace(commit_range, high=commit_range.low, hold=hold)
+    where = f"{'.'.join(commit_range.source_table.name)}, its changelog"
+    is_set_back = isinstance(fault, SetBackError)
+    note = Note.of(NoteCode.SET_BACK, fault) if is_set_back else Note.of(NoteCode.CHANGELOG, fault, where)
+    return replace(commit_range, high=commit_range.low, hold=Hold(TableState.STOPPED, note))
 
 
 def _ensure_changelogs(lake: Lake, plan: Plan) -> tuple[dict[str, Table], dict[str, TicdcAssetsError]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.changelog.tables import target_of
-from ticdc_assets.pipeline.commit_range import Hold, TableState
+from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.load.progress import FINISHED, unfinished_cursor
 from ticdc_assets.pipeline.load.task import DumpTask
 from ticdc_assets.pipeline.tasks import FileState, TaskFile, TaskReport, pack
@@ -95,7 +95,7 @@ class DumpBatch:
         ids = {fold_name(*found.source_table.name): i for i, found in ranges.items()}
         for report in (file for task in reports for file in task.files):
             if report.state is not FileState.READ:
-                held[ids[report.name]] = Hold(TableState.STOPPED, NoteCode.INPUT, report.problem)
+                held[ids[report.name]] = report.hold
         return held
 
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:

@@ -11,6 +11,7 @@ from pyiceberg.io import FileIO, load_file_io
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.bad_rows import rules_of_file, sound_changes
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.load.task import DumpTask
@@ -44,9 +45,9 @@ def _table(task: DumpTask, root: Root, io: FileIO, files: list[TaskFile]) -> Ite
             hit(Failpoint.FILE_READ)
         writer.close()
     except TicdcAssetsError as error:
-        yield FileReport(file.path, name, FileState.STOPPED, problem=str(error))
+        yield FileReport(file.path, name, FileState.STOPPED, problem=Note.of(NoteCode.INPUT, error))
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        problem = f"{file.path}: {of_one_table(error)}"
+        problem = Note.of(NoteCode.INPUT, of_one_table(error), file.path)
         yield FileReport(file.path, name, FileState.STOPPED, problem=problem)
     # A dump has each row once: without a time range, the parts are not compared with each other.
     yield from (replace(part, commit_ts=None) for part in writer.parts)

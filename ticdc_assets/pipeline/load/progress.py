@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def behind_the_load(
         return {}
     sentence = f"expected the stream to be complete up to {ts}, the TSO of the initial load, found {reached}. It waits."
     return {
-        i: Hold(TableState.WAITING, NoteCode.NOT_LOADED, sentence)
+        i: Hold(TableState.WAITING, Note(NoteCode.NOT_LOADED, sentence))
         for i, found in commit_ranges.items()
         if found.low < ts
     }

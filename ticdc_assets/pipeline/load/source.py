@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import ConfigError, SchemaError
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.load.batch import DumpBatch
 from ticdc_assets.pipeline.load.pending import DumpPending
@@ -79,7 +79,7 @@ class DumpChanges:
             self._check_all_are_loaded(tables, lows)
         turn = self._turn({i: table for i, table in tables.items() if lows.get(i, 0) < self._request.ts})
         left = frozenset(i for i in tables if lows.get(i, 0) < self._request.ts and i not in turn)
-        later = Hold(TableState.WAITING, NoteCode.NOT_LOADED, "its rows are not loaded yet")
+        later = Hold(TableState.WAITING, Note(NoteCode.NOT_LOADED, "its rows are not loaded yet"))
         known = {_identity(event) for event in kept}
         ranges = {
             i: CommitRange(n, lows.get(i, 0), lows.get(i, 0), later)

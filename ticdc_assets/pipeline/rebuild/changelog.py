@@ -170,7 +170,7 @@ def _check_is_read(source_table: SourceTable, pending: Pending) -> None:
     if commit_range is None:
         raise _lacking(source_table, "the table", "none of its files or messages")
     if commit_range.hold is not None and commit_range.source_table.dropped_ts is None:
-        raise _lacking(source_table, "to be read to its end", f"this: {commit_range.hold.reason}")
+        raise _lacking(source_table, "to be read to its end", f"this: {commit_range.hold.reason(source_table)}")
 
 
 def _check_beginning(
@@ -218,7 +218,7 @@ def _check_settings(lake: Lake, source_table: SourceTable, changelog: Table) -> 
     hold = settings_hold(lake, source_table, changelog)
     if hold is not None:
         advice = "Nothing was changed. Rebuild the whole table, without --day."
-        raise SourceError(".".join(changelog.name()), "the settings of the config", hold.reason, advice)
+        raise SourceError(".".join(changelog.name()), "the settings of the config", hold.reason(source_table), advice)
 
 
 def _was_set_back(

@@ -63,7 +63,7 @@ class MirrorRebuild:
         changelog = self._changelog()
         hold = settings_hold(self.lake, self.source_table, changelog)
         if hold is not None:
-            raise NotMadeError(hold.reason)
+            raise NotMadeError(hold.reason(self.source_table))
         require_whole(self.lake, self.recorded, self.recorded_at, changelog)
         watermark = self._watermark(changelog)
         first = self._first(watermark)

@@ -151,7 +151,7 @@ def _histories_anew(
 def _left(record: WatermarkRecord, rebuilt: Collection[str]) -> MirrorReport:
     """The rebuilt tables, and the recorded faults of the others."""
     others = [t for t in record.tables if t.source_table not in rebuilt]
-    faults = {t.source_table: note.text for t in others for note in of_codes(t.notes, *LAKE_FAULTS)}
+    faults = {t.source_table: note.detail for t in others for note in of_codes(t.notes, *LAKE_FAULTS)}
     set_back = {t.source_table for t in others if t.has(NoteCode.SET_BACK)}
     return MirrorReport(record, list(rebuilt), faults, set_back)
 

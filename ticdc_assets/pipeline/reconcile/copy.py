@@ -141,7 +141,10 @@ def _completed(
     plan, tables = changelogs_to_write(lake, plan.with_ranges({source_table_id: CommitRange(source_table, tso, tso)}))
     commit_range = plan.commit_ranges[source_table_id]
     if commit_range.hold is not None or source_table_id not in tables:
-        where, found = ".".join(source_table.name), commit_range.hold.reason if commit_range.hold else "none"
+        where, found = (
+            ".".join(source_table.name),
+            commit_range.hold.reason(source_table) if commit_range.hold else "none",
+        )
         raise NotYetError(where, "a changelog", found, "Try again once that is mended.")
     table, count = tables[source_table_id], 0
     if progress_of(table).watermark < tso:

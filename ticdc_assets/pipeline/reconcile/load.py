@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.load.batch import DumpBatch
 from ticdc_assets.pipeline.load.pending import DumpPending
@@ -149,10 +150,10 @@ def read_ranges(task: UpstreamTask) -> TaskReport:
     try:
         copied = copy(task.copy)
     except TicdcAssetsError as error:
-        failed = FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
+        failed = FileReport(file.path, file.name, FileState.STOPPED, problem=Note.of(NoteCode.INPUT, error))
         return TaskReport(task.number, (), (failed,))
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        problem = f"{file.path}: {of_one_table(error)}"
+        problem = Note.of(NoteCode.INPUT, of_one_table(error), file.path)
         return TaskReport(task.number, (), (FileReport(file.path, file.name, FileState.STOPPED, problem=problem),))
     parts = () if copied.file is None else (_part(task, copied.file, copied.rows),)
     return TaskReport(task.number, parts, (FileReport(file.path, file.name, FileState.READ, copied.rows),))

@@ -208,7 +208,7 @@ def _problem(report: TaskReport, record: QuarantinedRecord) -> str:
         if name.bad:
             return name.bad[0].reason
         if name.state is not FileState.READ:
-            return name.problem
+            return name.hold.note.text("")
         if name.above:
             return above(record)
     return ""

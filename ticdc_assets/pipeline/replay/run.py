@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.changelog.late_rows import has_all
 from ticdc_assets.pipeline.changelog.publish import Publication, Published
-from ticdc_assets.pipeline.commit_range import Hold, TableState
+from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.quarantine import DISCARDED, with_quarantine
 from ticdc_assets.pipeline.record import record_changelogs, table_record
 from ticdc_assets.pipeline.replay.context import Judged, Replay, ReplayContext, ReplayInput, replay_context_of
@@ -152,8 +151,10 @@ def _take_in(lake: Lake, replay_context: ReplayContext, inputs: Sequence[ReplayI
         published, held = _published(replay_context, replay, [one for one in judged if not _replayed_before(one)])
     report.added = {i: sum(changelog.rows_by_op.values()) for i, changelog in published.items()}
     _record(lake, replay_context, published)
+    source_tables = replay_context.plan.source_tables
     for one in judged:
-        problem = one.problem or next((held[i].reason for i in sorted(one.source_tables & held.keys())), "")
+        holds = (held[i].reason(source_tables[i]) for i in sorted(one.source_tables & held.keys()))
+        problem = one.problem or next(holds, "")
         resolution = Resolution.STILL_BAD if problem else Resolution.REPLAYED
         report.outcomes += [ReplayOutcome(record, resolution, problem) for record in one.records]
     replayed = [outcome.record for outcome in report.outcomes if outcome.resolution is Resolution.REPLAYED]
@@ -184,7 +185,7 @@ def _published(
         by_position=True,
     )
     held = {
-        source_table.id: Hold(TableState(file.state), NoteCode.INPUT, file.problem)
+        source_table.id: file.hold
         for file in done.files
         if file.state is not FileState.READ
         for source_table in replay_context.plan.history.ever_called(*file.name)

@@ -155,7 +155,7 @@ def _stretches(in_order: Sequence[ReplayInput]) -> list[list[ReplayInput]]:
 def _problem(report: FileReport, file: TaskFile, record: QuarantinedRecord, expected: int) -> str:
     """Why the file does not decode to so many changes; "" where it does."""
     if report.state is not FileState.READ:
-        return _placed(report.problem, file, record)
+        return _placed(report.hold.note.text(""), file, record)
     if report.bad:
         return _placed(report.bad[0].reason, file, record)
     if report.above:

@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.publish import Publication, Published, late_rows, remove_parts
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
@@ -42,9 +43,7 @@ READS_MAX: Final = 11
 """How often one run reads the same records because their rows add columns. Tables whose rows add more are held."""
 
 NOT_SELECTED: Final = Hold(
-    TableState.WAITING,
-    NoteCode.NOT_SELECTED,
-    "It was not selected in the last run. The next run of the whole changefeed continues it.",
+    TableState.WAITING, Note(NoteCode.NOT_SELECTED, "It was not selected in the last run.", (Advice.RUN_ALL,))
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import CREATE_AGAIN
+from ticdc_assets.advice import Advice
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
@@ -327,5 +327,5 @@ def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
         f"found a time without one, which begins at {lost}. "
         "The rows of that time cannot be in a mirror. Its changelog has them only where the changefeed has "
         "force-replicate: without it TiCDC sends nothing of a table without a key, not its DROP either. Where they "
-        f"were sent, name the key in `keys`, and the mirror continues at once. Otherwise: {CREATE_AGAIN}"
+        f"were sent, name the key in `keys`, and the mirror continues at once. Otherwise: {Advice.CREATE_AGAIN}"
     )

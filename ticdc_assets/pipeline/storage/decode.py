@@ -20,10 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.changes.typed import TypedChanges, split_key_moves
-from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError, TicdcAssetsError
+from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.bad_rows import (
     ALL_BAD_MIN,
     BAD_RECORDS_MAX,
@@ -62,13 +64,15 @@ def decode(task: DecodeTask) -> TaskReport:
                 hit(Failpoint.FILE_READ)
                 reports.append(report)
         if (fault := table.finish()) is not None:
-            reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=str(fault)))
+            problem = Note.of(NoteCode.INPUT, fault)
+            reports.append(FileReport(of_table[-1].path, of_table[-1].name, FileState.STOPPED, problem=problem))
         hit(Failpoint.PARTS_WRITTEN)
     return TaskReport(task.number, tuple(part for w in writers.values() for part in w.parts), tuple(reports))
 
 
 def _passed_over(file: TaskFile) -> FileReport:
-    return FileReport(file.path, file.name, FileState.WAITING, problem="an earlier file of its table comes first")
+    problem = Note(NoteCode.INPUT, "an earlier file of its table comes first")
+    return FileReport(file.path, file.name, FileState.WAITING, problem=problem)
 
 
 @dataclass(slots=True)
@@ -333,10 +337,11 @@ def _report(file: TaskFile, count: _Count, number: int) -> FileReport:
 def _failed(file: TaskFile, error: Exception) -> FileReport:
     """The report of a file at which the error was raised. Raises it again where it is not of one table."""
     if isinstance(error, (NotYetError, SourceError)):
-        return FileReport(file.path, file.name, FileState.WAITING, problem=str(error))
+        return FileReport(file.path, file.name, FileState.WAITING, problem=Note.of(NoteCode.INPUT, error))
     if isinstance(error, TicdcAssetsError):
-        return FileReport(file.path, file.name, FileState.STOPPED, problem=str(error))
-    return FileReport(file.path, file.name, FileState.STOPPED, problem=f"{file.path}: {of_one_table(error)}")
+        return FileReport(file.path, file.name, FileState.STOPPED, problem=Note.of(NoteCode.INPUT, error))
+    problem = Note.of(NoteCode.INPUT, of_one_table(error), file.path)
+    return FileReport(file.path, file.name, FileState.STOPPED, problem=problem)
 
 
 def _no_schema(file: TaskFile) -> DecodeError:
@@ -344,5 +349,5 @@ def _no_schema(file: TaskFile) -> DecodeError:
         file.path,
         f"rows of a time when {file.schema}.{file.table} existed",
         "rows from before its first or after its last schema",
-        RESTORE_SCHEMAS,
+        Advice.RESTORE_SCHEMAS,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
+from ticdc_assets.notes import LAKE_FAULTS
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.record import unknown_id
@@ -73,7 +73,7 @@ class StoragePending(Pending):
         name = fold_name(recorded.schema, recorded.table)
         problem = next((p for p in self.problems if fold_name(p.schema, p.table) == name), None)
         if problem is not None:
-            return recorded.notes != (Note(NoteCode.INPUT, problem.sentence),)
+            return recorded.notes != (problem.note,)
         return not any(fold_name(file.schema, file.table) == name for file in self.scan.data)
 
     @property

@@ -23,7 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import LEFT_OUT, RESTORE_SCHEMAS, DecodeError, NotYetError, SourceError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.storage.reference import joined_records, record_by_record
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
@@ -196,17 +197,16 @@ class FileReader:
                 yield stream
                 _check_size(file, os.fstat(stream.fileno()).st_size)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            advice = "Restore it, or name it in skip_files if its rows may be lost."
-            raise NotYetError(file.path, "the file that was listed", "none", advice) from None
+            raise NotYetError(file.path, "the file that was listed", "none", Advice.RESTORE_FILE) from None
         except OSError as error:
             found = error.strerror or type(error).__name__
-            raise SourceError(file.path, "a file that can be read", found, "The next run reads it again.") from None
+            raise SourceError(file.path, "a file that can be read", found, Advice.READ_AGAIN) from None
 
 
 def _check_size(file: TaskFile, size_bytes: int) -> None:
     if size_bytes != file.size_bytes:
-        advice = "It is being written; the table continues when it is complete."
-        raise NotYetError(file.path, f"{file.size_bytes} bytes, as it was listed", f"{size_bytes}", advice)
+        expected = f"{file.size_bytes} bytes, as it was listed"
+        raise NotYetError(file.path, expected, f"{size_bytes}", Advice.AWAIT_WHOLE_FILE)
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -223,7 +223,9 @@ def columns_to_read(task: DecodeTask, file: TaskFile, stream: BinaryIO) -> tuple
         return tuple(names.values())
     begun = [period for period in periods if period.after_ts <= file.folder_version]
     if not begun:
-        raise DecodeError(file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", RESTORE_SCHEMAS)
+        raise DecodeError(
+            file.path, f"a schema of {file.schema}.{file.table} for its folder", "none", Advice.RESTORE_SCHEMAS
+        )
     columns = file.listed_columns or tuple(c.name for c in begun[-1].version.table.stored_columns)
     if not task.decoding.selectors.selectors:
         return columns
@@ -290,7 +292,7 @@ def _lacking(file: TaskFile, column: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         f"rows without {column!r}",
-        f"{LEFT_OUT} {RESTORE_SCHEMAS}",
+        Advice.LEFT_OUT_OF_FILE,
     )
 
 
@@ -299,5 +301,5 @@ def _other_columns(file: TaskFile, found: str) -> DecodeError:
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         found,
-        RESTORE_SCHEMAS,
+        Advice.RESTORE_SCHEMAS,
     )

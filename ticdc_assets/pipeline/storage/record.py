@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.errors import RESTORE_SCHEMAS
+from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import Hold, TableState
@@ -37,7 +37,7 @@ def holds_of(problems: Iterable[Problem], history: History) -> dict[SourceName, 
     """The holds of the scan. A database statement holds all of its tables, because it may drop them."""
     holds: dict[SourceName, Hold] = {}
     for problem in problems:
-        hold = Hold(TableState(problem.kind), NoteCode.INPUT, problem.sentence)
+        hold = Hold(TableState(problem.kind), problem.note)
         for name in [(problem.schema, problem.table)] if problem.table else _tables_of(problem.schema, history):
             holds.setdefault(fold_name(*name), hold)
     return holds
@@ -55,7 +55,7 @@ def held_by_files(plan: FilePlans, reports: Iterable[FileReport]) -> dict[str, H
     for report in reports:
         if report.state is not FileState.READ:
             for source_table_id in plan.held_by(files[report.path]):
-                held.setdefault(source_table_id, Hold(TableState(report.state), NoteCode.INPUT, report.problem))
+                held.setdefault(source_table_id, report.hold)
     return held
 
 
@@ -66,17 +66,17 @@ def unknown_tables(plan: FilePlans, problems: Iterable[Problem]) -> dict[SourceN
     for problem in problems:
         name = fold_name(problem.schema, problem.table)
         if problem.table and plan.follows(problem.schema, problem.table) and name not in known:
-            note = Note(NoteCode.INPUT, problem.sentence)
-            records.setdefault(name, unknown_table(problem.schema, problem.table, str(problem.kind), note))
+            records.setdefault(name, unknown_table(problem.schema, problem.table, str(problem.kind), problem.note))
     for file in plan.files:
         if plan.file_plans[file.path] is FilePlan.UNKNOWN:
-            name, note = fold_name(file.schema, file.table), Note(NoteCode.NO_SCHEMA, _without_schema(file))
+            name, note = fold_name(file.schema, file.table), _without_schema(file)
             records.setdefault(name, unknown_table(file.schema, file.table, str(TableState.STOPPED), note))
     return records
 
 
-def _without_schema(file: SourceFile) -> str:
-    return f"{file.path}: expected a schema of {file.schema}.{file.table} for its folder, found none. {RESTORE_SCHEMAS}"
+def _without_schema(file: SourceFile) -> Note:
+    detail = f"{file.path}: expected a schema of {file.schema}.{file.table} for its folder, found none."
+    return Note(NoteCode.NO_SCHEMA, detail, (Advice.RESTORE_SCHEMAS,))
 
 
 # -- warnings ---------------------------------------------------------------------------------------------------------

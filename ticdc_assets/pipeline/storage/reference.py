@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.errors import RESTORE_SCHEMAS, DecodeError, NotYetError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DecodeError, NotYetError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
@@ -41,8 +42,7 @@ def record_by_record(
                 f"{file.path}, record {record.line}",
                 "a whole record with its line end",
                 "the file's end",
-                "It is being written, or was cut: the table continues when it is complete. Restore it, or name it "
-                "in skip_files if its rows may be lost.",
+                Advice.RESTORE_CUT_FILE,
             )
         if isinstance(record, BadRecord):
             _keep_or_raise(task, file, record, bad)
@@ -146,7 +146,7 @@ def from_events(rows: list[tuple[int, RowEvent]], columns: tuple[str, ...], wher
         if unknown:
             name = f"{event.schema}.{event.table}"
             found = f"a column {unknown[0]!r} that is in no schema file"
-            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, RESTORE_SCHEMAS)
+            raise DecodeError(f"{where}, record {line}", f"columns of {name}", found, Advice.RESTORE_SCHEMAS)
     return RawRows(
         op=pa.array([str(event.op) for event in events], pa.string()),
         commit_ts=pa.array([event.commit_ts for event in events], pa.int64()),

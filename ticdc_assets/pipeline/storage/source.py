@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SourceError
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.late_statements import LateStatements, late_statements
@@ -113,9 +114,9 @@ class StorageChanges:
             [n.source_table for n in pending.commit_ranges.values() if n.source_table not in late] if late else []
         )
 
-        def obstacle(source_table: SourceTable) -> str:
+        def obstacle(source_table: SourceTable) -> Advice | None:
             if not self._lake.by_arrival:
-                return ""
+                return None
             table = load_or_none(self._lake.catalog, pending.plan.locations[source_table.id].changelog)
             is_there = (
                 table is not None and source_table_of(table) == source_table.id and progress_of(table) != Progress()
@@ -190,11 +191,8 @@ class StorageChanges:
         A run that ends after it published some of them, or kept a late schema, then leaves them like any others."""
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
-        hold = Hold(
-            TableState.WAITING,
-            NoteCode.NOT_SELECTED,
-            "`tables` selects it since this run; the next run reads it from its beginning.",
-        )
+        detail = "`tables` selects it since this run; the next run reads it from its beginning."
+        hold = Hold(TableState.WAITING, Note(NoteCode.NOT_SELECTED, detail))
         ranges, places = pending.commit_ranges, pending.plan.locations
         new = [table_record(ranges[i], hold, None, places[i], None, ()) for i in sorted(pending.late)]
         record = replace(

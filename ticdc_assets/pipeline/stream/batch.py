@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
-from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held, may_have_rows
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed
 from ticdc_assets.pipeline.stream.advance import advanced, begun, still_read
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
@@ -110,7 +110,7 @@ class StreamBatch:
         for name in (file for report in reports for file in report.files if file.state is not FileState.READ):
             for source_table_id, commit_range in self._pending.commit_ranges.items():
                 if may_have_rows(commit_range, name.name):
-                    held.setdefault(source_table_id, Hold(TableState(name.state), NoteCode.INPUT, name.problem))
+                    held.setdefault(source_table_id, name.hold)
         return held
 
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
@@ -205,9 +205,9 @@ def _names(reports: Sequence[TaskReport]) -> list[FileReport]:
     return [name for report in reports for name in report.files]
 
 
-def _unknown(reports: Sequence[TaskReport]) -> dict[SourceName, str]:
+def _unknown(reports: Sequence[TaskReport]) -> dict[SourceName, Note]:
     """The names in rows without a known schema, with the reason."""
-    return {name.name: name.problem for name in _names(reports) if name.state is not FileState.READ}
+    return {name.name: name.hold.note for name in _names(reports) if name.state is not FileState.READ}
 
 
 def _stretches(scan: StreamScan, cores: int) -> Iterator[tuple[Mark, int]]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.notes import NoteCode, of_codes
+from ticdc_assets.advice import Advice
+from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
@@ -55,7 +56,7 @@ def faulty(
     unread: dict[tuple[str, str], Hold] = {}
     with_tables = _names(commit_ranges)
     for fault in scan.offsets.faults:
-        hold = Hold(TableState.STOPPED, NoteCode.MESSAGES, fault.sentence)
+        hold = Hold(TableState.STOPPED, fault.note)
         for source_table_id, commit_range in commit_ranges.items():
             names = _names({"": commit_range})
             may_advance = is_dated and commit_range.low < commit_range.high and _is_elsewhere(scan, fault, names, ())
@@ -65,7 +66,7 @@ def faulty(
             if folded not in with_tables and not _is_elsewhere(scan, fault, {folded}, shared):
                 unread.setdefault(name, hold)
     if scan.offsets.faults:
-        waits = Hold(TableState.WAITING, NoteCode.MESSAGES, scan.offsets.faults[0].sentence)
+        waits = Hold(TableState.WAITING, scan.offsets.faults[0].note)
         unread = {name: waits for folded, name in scan.mentioned.items() if folded not in with_tables} | unread
     return CaptureHolds(known, unread)
 
@@ -89,7 +90,7 @@ def with_topic_faults(scan: StreamScan, sentences: Mapping[str, str], shared: Co
     it is in `shared`: then it may have statements of their tables."""
     partitions = sorted(p for p in scan.offsets.partitions if p[0] not in scan.offsets.foreign)
     of_topics = [
-        CaptureFault(sentences[partition[0]], partition, scan.offsets.ends.get(partition, 0))
+        CaptureFault(Note(NoteCode.MESSAGES, sentences[partition[0]]), partition, scan.offsets.ends.get(partition, 0))
         for partition in partitions
         if partition[0] in sentences
     ]
@@ -115,20 +116,20 @@ def behind(
     for partition, watermark in sorted(scan.watermarks.newest.items()):
         if watermark >= high or not scan.is_active(partition[0], live):
             continue
-        reason = _behind(partition, watermark, high)
-        fault = CaptureFault(reason, partition)
+        fault = CaptureFault(_behind(partition, watermark, high), partition)
         for source_table_id, commit_range in commit_ranges.items():
             is_open = commit_range.low < high and _needs_more(commit_range) and commit_range.hold is None
             if is_open and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
-                held.setdefault(source_table_id, Hold(TableState.WAITING, NoteCode.MESSAGES, reason))
+                held.setdefault(source_table_id, Hold(TableState.WAITING, fault.note))
     return held
 
 
-def _behind(partition: TopicPartition, watermark: int, high: int) -> str:
-    return (
+def _behind(partition: TopicPartition, watermark: int, high: int) -> Note:
+    detail = (
         f"expected the watermark of {partition[0]}[{partition[1]}] to reach {high}, which the other topics have "
-        f"reached, found {watermark}. The table continues when it arrives."
+        f"reached, found {watermark}."
     )
+    return Note(NoteCode.MESSAGES, detail, (Advice.AWAIT_WATERMARK,))
 
 
 def awaited(
@@ -150,7 +151,7 @@ def awaited(
         return CaptureHolds()
     if min((scan.watermarks.newest[partition] for partition in present), default=0) <= known:
         return CaptureHolds()
-    hold = Hold(TableState.WAITING, NoteCode.MESSAGES, _awaited(scan, missing, partition_num))
+    hold = Hold(TableState.WAITING, _awaited(scan, missing, partition_num))
     with_tables = _names(commit_ranges)
     return CaptureHolds(
         {
@@ -182,12 +183,12 @@ def _is_elsewhere(scan: StreamScan, fault: CaptureFault, names: Set[SourceName],
     return bool(carriers) and fault.partition[0] not in carriers
 
 
-def _awaited(scan: StreamScan, missing: Sequence[TopicPartition], partition_num: int) -> str:
+def _awaited(scan: StreamScan, missing: Sequence[TopicPartition], partition_num: int) -> Note:
     listed = ", ".join(f"{topic}[{number}]" for topic, number in missing[:_SHOWN_MAX])
     more = f" and {len(missing) - _SHOWN_MAX} more" if len(missing) > _SHOWN_MAX else ""
     if all(partition in scan.offsets.known for partition in missing):
         why = "which the source has, since no watermark counts without all partitions"
     else:
         why = f"since sink_uri has partition-num={partition_num}"
-    advice = "The table continues when they arrive; a capture must have them too."
-    return f"expected messages of {listed}{more}, {why}, found none. {advice}"
+    detail = f"expected messages of {listed}{more}, {why}, found none."
+    return Note(NoteCode.MESSAGES, detail, (Advice.AWAIT_PARTITIONS,))

@@ -29,13 +29,10 @@ class DdlLog:
     events: tuple[DdlEvent, ...]
 
     @property
-    def wait(self) -> str:
+    def lacking(self) -> str:
         """Why a row above `tso` is not read yet."""
         seen = f"up to {self.tso}" if self.tso else "none yet"
-        return (
-            f"expected the statements of changefeed {self.name} up to its rows' commit_ts, found {seen}. "
-            f"They wait: run {self.name} first, then this one again."
-        )
+        return f"expected the statements of changefeed {self.name} up to its rows' commit_ts, found {seen}."
 
     def last_without_rows(self, source_table: SourceTable) -> int:
         """The TSO of the last statement that leaves no earlier row, 0 where there is none.

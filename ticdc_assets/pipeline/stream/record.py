@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.record import unknown_table
@@ -14,8 +15,10 @@ from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.records import TableRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ticdc_assets.pipeline.stream.scan.avro import AvroScan
-    from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.schema.history.source_table import SourceName, SourceTable
 
 _WAITING: Final = str(TableState.WAITING)
 _MISPLACED: Final = (
@@ -31,7 +34,9 @@ def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[Tab
     if pending.log is None or not pending.scan.tables.waiting:
         return records
     why = {
-        fold_name(*name): Note(NoteCode.NO_STATEMENTS, f"{name[0]}.{name[1]}: {pending.log.wait}")
+        fold_name(*name): Note(
+            NoteCode.NO_STATEMENTS, f"{name[0]}.{name[1]}: {pending.log.lacking}", (Advice.RUN_OTHER_FIRST,)
+        )
         for name in pending.waiting
     }
     spelt = {fold_name(*name): name for name in pending.waiting}
@@ -45,7 +50,7 @@ def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[Tab
     return updated + [record for record in new if record.source_table not in recorded]
 
 
-def unknown_tables(pending: StreamPending, problems: dict[Any, str]) -> list[TableRecord]:
+def unknown_tables(pending: StreamPending, problems: Mapping[SourceName, Note]) -> list[TableRecord]:
     """Records of tables that are known only by name from rows: they wait for a schema."""
     known = {
         fold_name(t.schema, t.table)
@@ -53,7 +58,7 @@ def unknown_tables(pending: StreamPending, problems: dict[Any, str]) -> list[Tab
         for t in source_table.name_periods
     }
     return [
-        unknown_table(name[0], name[1], _WAITING, Note(NoteCode.NO_SCHEMA, problem))
+        unknown_table(*name, _WAITING, replace(problem, code=NoteCode.NO_SCHEMA))
         for name, problem in problems.items()
         if name not in known
     ]

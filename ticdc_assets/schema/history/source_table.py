@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import TableName, TableSchema
 
@@ -67,11 +68,13 @@ class Stop:
     """Where and why a source table stops: rows above `ts` cannot be decoded until the user acts.
 
     waits_for_schema: whether a text in `schema_files` has to be corrected, and nothing else.
+    advice: what to do besides what lets every stopped table continue.
     """
 
     ts: int
     reason: str
     waits_for_schema: bool = False
+    advice: tuple[Advice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

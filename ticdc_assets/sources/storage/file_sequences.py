@@ -10,22 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.sources.filesystem import Entry
 from ticdc_assets.sources.storage.data_folders import DataFolder
 from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import META, DataName, data_name, index_dispatcher, path_below
 from ticdc_assets.sources.storage.scan_result import Done
-from ticdc_assets.sources.storage.version_folder import ADVICE_LAYOUT, HeldError, VersionFolder
+from ticdc_assets.sources.storage.version_folder import HeldError, VersionFolder
 
 INDEX_BYTES_MAX: Final = 4096
 """An index holds one file name."""
 
-ADVICE_FILE: Final = "Restore the file, or name it in skip_files if its rows may be lost."
-_ADVICE_INDEX: Final = "Restore the index, or name it in skip_files: then the folder is listed."
-_ADVICE_TWO: Final = (
-    "TiCDC writes one of them: remove the other one, or name it in skip_files. Its rows are not read then."
-)
 NOTHING_DONE: Final = Done(0, 0)
 
 
@@ -77,13 +73,12 @@ def _index_path(path: str, dispatcher: str | None) -> str:
 def _index(version: VersionFolder, content: bytes, where: str, dispatcher: str | None) -> DataName:
     last = data_name(content.decode(errors="replace").removesuffix("\n"))
     if last is None:
-        advice = "The next run reads it again."
-        raise NotYetError(where, "the name of a data file", "half of one or another text", advice)
+        raise NotYetError(where, "the name of a data file", "half of one or another text", Advice.READ_AGAIN)
     if last.extension != version.layout.extension:
-        advice = ADVICE_LAYOUT.format("protocol")
-        raise HeldError(where, f"a .{version.layout.extension} file", f"one of .{last.extension}", advice)
+        expected = f"a .{version.layout.extension} file"
+        raise HeldError(where, expected, f"one of .{last.extension}", Advice.SET_PROTOCOL)
     if last.dispatcher != dispatcher:
-        raise HeldError(where, "the index of its own files", "the name of another's", _ADVICE_INDEX)
+        raise HeldError(where, "the index of its own files", "the name of another's", Advice.RESTORE_INDEX)
     return last
 
 
@@ -113,7 +108,7 @@ def files_by_number(
             continue
         if name.number in found and found[name.number][0] not in version.skip:
             two = f"{found[name.number][0].rpartition('/')[2]} and {entry.name}"
-            raise HeldError(version.root.where(path), f"one file of number {name.number}", two, _ADVICE_TWO)
+            raise HeldError(version.root.where(path), f"one file of number {name.number}", two, Advice.REMOVE_ONE_FILE)
         found[name.number] = (f"{path}/{entry.name}", entry.size)
     return found
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.storage.data_folders import DataFolder, data_folders
 from ticdc_assets.sources.storage.file_sequences import (
-    ADVICE_FILE,
     NOTHING_DONE,
     FileSequence,
     file_name,
@@ -30,9 +30,6 @@ from ticdc_assets.sources.storage.version_folder import HeldError, VersionFolder
 
 ASKED_ONE_BY_ONE: Final = 16
 """Up to this number, files are measured by name in a folder of any size; above it, listings may be cheaper."""
-
-_ELSEWHERE: Final = "read the source in a changefeed of another name, with another `target`."
-_ADVICE_ORDER: Final = f"Its rows are not read. If they are repeats, name the files in skip_files; else {_ELSEWHERE}"
 
 
 def new_files(version: VersionFolder) -> tuple[FolderScan, ...]:
@@ -103,12 +100,8 @@ def _begun_again(version: VersionFolder, path: str, sequence: FileSequence, done
     if version.recognises_repeats:
         return NOTHING_DONE
     found = f"an index that fell back to {sequence.last}"
-    advice = (
-        "Without commit_ts the rows of files that are written again cannot be compared with the changelog. Restore the "
-        "files and the index as they were. If TiCDC has written new rows into them, keep these files in another folder "
-        "first, and read it in a changefeed of another name, with another `target`."
-    )
-    raise HeldError(version.root.where(path), f"file {done.number} or a later one", found, advice)
+    expected = f"file {done.number} or a later one"
+    raise HeldError(version.root.where(path), expected, found, Advice.RESTORE_FILES_AND_INDEX)
 
 
 def _sizes(
@@ -157,11 +150,8 @@ def _before_changed(version: VersionFolder, done: Done, sizes: Mapping[int, tupl
     file, size = sizes[done.number]
     if version.recognises_repeats:
         return Done(done.number - 1, 0) if size is not None and size > done.size else NOTHING_DONE
-    advice = (
-        "It was written again after it was read, and without commit_ts its rows cannot be compared with the "
-        f"changelog: restore it, or {_ELSEWHERE}"
-    )
-    raise HeldError(version.root.where(file), f"{done.size} bytes, as when it was read", f"{size} bytes", advice)
+    expected = f"{done.size} bytes, as when it was read"
+    raise HeldError(version.root.where(file), expected, f"{size} bytes", Advice.RESTORE_REWRITTEN_FILE)
 
 
 def _absent(
@@ -175,12 +165,8 @@ def _absent(
     where, found = version.root.where(file), "no such file" if size is None else "an empty file"
     later = [n for n, (_, later_size) in sizes.items() if number < n <= sequence.last and later_size]
     if later:
-        return HeldError(where, f"a file, since there is number {min(later)}", found, ADVICE_FILE)
-    advice = (
-        "TiCDC is still writing it, or stopped before the file was complete, and the date has changed since. "
-        "If the file does not arrive, restore it, or name it in skip_files if its rows may be lost."
-    )
-    return NotYetError(where, "the file that the index names", found, advice)
+        return HeldError(where, f"a file, since there is number {min(later)}", found, Advice.RESTORE_FILE)
+    return NotYetError(where, "the file that the index names", found, Advice.AWAIT_FILE)
 
 
 def _file(
@@ -209,4 +195,5 @@ def check_order(version: VersionFolder, folders: Iterable[FolderScan], other: st
         if folder.files:
             where = version.root.where(folder.files[0].path)
             expected = f"no new file there, since files of {other} were read and rows without commit_ts are in order"
-            raise HeldError(where, expected, f"{counted(len(folder.files), 'file')} that came later", _ADVICE_ORDER)
+            found = f"{counted(len(folder.files), 'file')} that came later"
+            raise HeldError(where, expected, found, Advice.SKIP_REPEATED_FILES)

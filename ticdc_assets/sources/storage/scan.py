@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import NotYetError, SchemaError, SourceError
 from ticdc_assets.protocols.storage.schema_file import SchemaFile, parse_schema_file
 from ticdc_assets.sources.filesystem import OutsideError, Root
@@ -30,10 +31,6 @@ from ticdc_assets.sources.storage.version_folder import HeldError, Skip, Version
 METADATA_BYTES_MAX: Final = 4096
 """The file holds one number."""
 
-_ADVICE_TABLE_ID: Final = (
-    "Set use-table-id-as-path in the changefeed's configuration here, if it is set there: `ticdc-assets inspect` on "
-    "the bucket shows it."
-)
 _ADVICE_METADATA: Final = (
     'A file system cannot hold both: leave the database out of the changefeed in TiCDC (rules "!metadata.*"), and send '
     "it through an object store or Kafka."
@@ -57,7 +54,7 @@ def read_checkpoint(root: Root) -> int | None:
     try:
         checkpoint = json.loads(content)["checkpoint-ts"]
     except (ValueError, RecursionError):
-        raise NotYetError(where, "JSON", "half of it or another text", "The next run reads it again.") from None
+        raise NotYetError(where, "JSON", "half of it or another text", Advice.READ_AGAIN) from None
     except (KeyError, TypeError):
         raise _not_metadata(where, "another JSON") from None
     if not isinstance(checkpoint, int) or isinstance(checkpoint, bool) or not 0 < checkpoint < 1 << 63:
@@ -212,14 +209,14 @@ class _Scanner:
         newest = files[-1]
         if numeral(folder.path) and newest.table:
             expected, found = "a database's folder", f"the table {newest.schema}.{newest.table} in a folder by its id"
-            raise HeldError(self.root.where(newest.where), expected, found, _ADVICE_TABLE_ID)
+            raise HeldError(self.root.where(newest.where), expected, found, Advice.SET_TABLE_ID_PATHS)
         if go_path_join(newest.schema, newest.table) != folder.path:
-            advice = "Move the file to its own table's folder, or name it in skip_files if its rows may be lost."
-            raise HeldError(self.root.where(newest.where), "names that lead to this folder", "other names", advice)
+            expected = "names that lead to this folder"
+            raise HeldError(self.root.where(newest.where), expected, "other names", Advice.MOVE_FILE)
         names = {(file.schema, file.table) for file in files} | ({(state.schema, state.table)} if state else set())
         if len(names) > 1:
-            advice = "Their slashes make the paths equal: send one of them to another bucket."
-            raise HeldError(self.root.where(newest.where), "one table in this folder", "two tables", advice)
+            expected = "one table in this folder"
+            raise HeldError(self.root.where(newest.where), expected, "two tables", Advice.SEPARATE_BUCKETS)
 
     def _unreadable(self, folder: Folder, found: TableScan, state: TableCursor | None) -> list[Problem]:
         """Problems of rows without a schema file, and of links."""
@@ -229,16 +226,12 @@ class _Scanner:
         for version in sorted(v for v in unexplained if v <= self.checkpoint_ts):
             path = f"{folder.path}/{version}"
             if f"{path}/" not in self.skip:
-                advice = (
-                    "Restore the schema file, or name the folder with /* behind it in skip_files if its rows may be "
-                    "lost."
-                )
-                where = self.root.where(path)
-                error = NotYetError(where, f"{META}/schema_{version}_*.json for its rows", "no readable one", advice)
+                where, expected = self.root.where(path), f"{META}/schema_{version}_*.json for its rows"
+                error = NotYetError(where, expected, "no readable one", Advice.RESTORE_SCHEMA_FILE)
                 problems.append(Problem.of(error, found.schema, found.table))
         for name in folder.outside:
             where = self.root.where(path_below(folder.path, name))
-            held = HeldError(where, "a folder inside the root", "a link that leaves it", "Remove the link.")
+            held = HeldError(where, "a folder inside the root", "a link that leaves it", Advice.REMOVE_LINK)
             problems.append(Problem.of(held, found.schema, found.table))
         return problems
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.protocols.storage.schema_file import SchemaFile
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
 
@@ -32,13 +33,18 @@ class Problem:
     schema: str
     table: str
     where: str
-    sentence: str
+    note: Note
 
     @classmethod
     def of(cls, error: TicdcAssetsError, schema: str, table: str) -> Problem:
         """The effect of an error on one table: it waits after NotYetError and stops after any other."""
         kind = ProblemKind.WAITING if isinstance(error, NotYetError) else ProblemKind.STOPPED
-        return cls(kind, schema, table, error.where, str(error))
+        return cls(kind, schema, table, error.where, Note.of(NoteCode.INPUT, error))
+
+    @property
+    def sentence(self) -> str:
+        """The problem for people."""
+        return self.note.text(f"{self.schema}.{self.table}")
 
 
 @dataclass(frozen=True, slots=True)

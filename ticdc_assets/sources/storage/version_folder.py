@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.sources.filesystem import Entry, Root
 from ticdc_assets.sources.storage.cursor import VersionState
@@ -21,11 +21,6 @@ from ticdc_assets.sources.storage.paths import (
     data_name,
     path_below,
     separator_of,
-)
-
-ADVICE_LAYOUT: Final = (
-    "Its rows are not read. Give the changefeed's own {} in its configuration here: `ticdc-assets inspect` on the "
-    "bucket prints it."
 )
 
 
@@ -77,7 +72,7 @@ class VersionFolder:
         links = [e.name for e in entries if e.outside]
         if links:
             where = self.root.where(f"{path}/{links[0]}")
-            raise HeldError(where, "a file or folder inside the root", "a link that leaves it", "Remove the link.")
+            raise HeldError(where, "a file or folder inside the root", "a link that leaves it", Advice.REMOVE_LINK)
         return entries
 
     def own(self, entry: Entry) -> DataName | None:
@@ -94,4 +89,4 @@ class VersionFolder:
         by = f"a folder by {separator}" if separator else "files that are in no folder of a date"
         expected = f"{expected}, since date-separator is {self.layout.date_separator}"
         found = f"{by}, as date-separator {separator or 'none'} makes them"
-        return HeldError(self.root.where(path), expected, found, ADVICE_LAYOUT.format("date-separator"))
+        return HeldError(self.root.where(path), expected, found, Advice.SET_DATE_SEPARATOR)

@@ -8,11 +8,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ticdc_assets.notes import Note, NoteCode, shown
+from ticdc_assets.notes import Note, shown
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = pa.list_(pa.field("element", pa.string()))
-_NOTE: Final = pa.struct([pa.field("code", pa.string()), pa.field("text", pa.string())])
+_NOTE: Final = pa.struct([
+    pa.field("code", pa.string()), pa.field("text", pa.string()), pa.field("detail", pa.string()),
+    pa.field("advice", _NAMES),
+])  # fmt: skip
 TABLE_FIELDS: Final = [
     pa.field("source_table", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
     pa.field("state", pa.string()), pa.field("note", pa.string()), pa.field("key", _NAMES),
@@ -105,9 +108,9 @@ class TableRecord:
     @property
     def note(self) -> str:
         """The notes for people."""
-        return shown(self.notes)
+        return shown(self.notes, f"{self.schema}.{self.table}")
 
-    def has(self, *codes: NoteCode) -> bool:
+    def has(self, *codes: str) -> bool:
         """Whether a note has one of these codes."""
         return any(note.code in codes for note in self.notes)
 

@@ -19,6 +19,7 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThan, LessThanOrEqual, Or
 from pyiceberg.table import Table, Transaction
 
+from ticdc_assets.advice import BY_CODE
 from ticdc_assets.errors import NotYetError, StaleRunError
 from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.notes import Note, from_text
@@ -396,13 +397,26 @@ def _watermark(row: dict[str, Any]) -> WatermarkRecord:
 
 
 def _row(table: TableRecord) -> dict[str, Any]:
-    return {**asdict(table), "note": table.note, "notes": [asdict(note) for note in table.notes]}
+    return {**asdict(table), "note": table.note, "notes": [_note_row(table, note) for note in table.notes]}
+
+
+def _note_row(table: TableRecord, note: Note) -> dict[str, Any]:
+    return {**note.as_object(), "text": note.text(f"{table.schema}.{table.table}")}
+
+
+def _note(row: Mapping[str, Any]) -> Note:
+    """The note of a row. An earlier version stored only its text, and a newer one may have advice that is not known
+    here."""
+    codes = row.get("advice") or ()
+    if row.get("detail") is None or not BY_CODE.keys() >= set(codes):
+        return Note(row["code"], row["text"])
+    return Note(row["code"], row["detail"], tuple(BY_CODE[code] for code in codes))
 
 
 def _table(row: dict[str, Any]) -> TableRecord:
     text, stored, complete = row.pop("note"), row.pop("notes", None), bool(row.pop("complete", None))
     is_held = row["state"] in ("waiting", "stopped")
-    notes = from_text(text, is_held=is_held) if stored is None else tuple(Note(**note) for note in stored)
+    notes = from_text(text, is_held=is_held) if stored is None else tuple(map(_note, stored))
     return _made(TableRecord, {**row, "notes": notes, "complete": complete})
 
 

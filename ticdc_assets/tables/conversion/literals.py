@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_assets.errors import LOAD_AGAIN, DecodeError, SchemaError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.values.text import TextForms, value
 from ticdc_assets.schema.model import MySqlType
 
@@ -72,4 +73,4 @@ def typed_literal(name: str, column_type: MySqlType, text: str | bytes, zone: st
         return value(column_type, text, TextForms(binary="raw", enum="label", zone=zone))
     except DecodeError as error:
         expected = f"a literal that {column_type.kind} holds"
-        raise SchemaError(f"column {name}", expected, error.found, LOAD_AGAIN) from None
+        raise SchemaError(f"column {name}", expected, error.found, Advice.LOAD_AGAIN) from None

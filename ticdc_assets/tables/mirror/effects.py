@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ticdc_assets.errors import LOAD_AGAIN, SchemaError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import FillColumn
@@ -51,5 +52,5 @@ def _moment(effect: FillColumn, commit_ts: int, zone: str) -> Any:
         f"column {effect.name}",
         "a default that can be computed for existing rows",
         f"an expression for {effect.type.kind}",
-        LOAD_AGAIN,
+        Advice.LOAD_AGAIN,
     )

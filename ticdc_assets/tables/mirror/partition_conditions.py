@@ -8,7 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from ticdc_assets.errors import LOAD_AGAIN, SchemaError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS, arrow_type
@@ -193,7 +194,7 @@ def _bound(key: PartitionedBy, text: str, zone: str) -> str:
         return str(int(text))
     except (ValueError, OverflowError):
         expected = "a partition bound that is a number or time"
-        raise SchemaError(f"column {key.column.name}", expected, "another text", LOAD_AGAIN) from None
+        raise SchemaError(f"column {key.column.name}", expected, "another text", Advice.LOAD_AGAIN) from None
 
 
 # The rows of HASH and KEY partitions, and partition expressions, as SQL over a mirror.

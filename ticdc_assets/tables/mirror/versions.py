@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.changes.layout import COMMIT_TS
 from ticdc_assets.config.model.config import PartitionField
-from ticdc_assets.errors import CREATE_AGAIN, LOAD_AGAIN, SchemaError
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote
 from ticdc_assets.schema.evolution.evolve import (
@@ -213,7 +214,7 @@ def _no_key(version: Version, column: str) -> SchemaError:
         f"{version.table.schema}.{version.table.name}, column {column!r}",
         f"a value in every row, since it is of the key from {version.from_ts} on",
         "rows without one: NULL, or a date that does not exist",
-        f"No mirror can hold such rows: give them another key or value at the source. {CREATE_AGAIN}",
+        f"No mirror can hold such rows: give them another key or value at the source. {Advice.CREATE_AGAIN}",
     )
 
 
@@ -222,7 +223,7 @@ def _no_place(version: Version) -> SchemaError:
         f"{version.table.schema}.{version.table.name}",
         f"dates that show in which partition each row was at {version.from_ts}",
         "rows without a date, where the source may have had one that does not exist",
-        LOAD_AGAIN,
+        Advice.LOAD_AGAIN,
     )
 
 
@@ -232,5 +233,5 @@ def no_conversion(version: Version, effect: ConvertColumn, why: str = "") -> Sch
         f"{version.table.schema}.{version.table.name}, column {effect.name}",
         f"a change of type that this project can redo on existing rows at {version.from_ts}",
         f"{effect.old_type.kind} to {effect.new_type.kind}{why}",
-        LOAD_AGAIN,
+        Advice.LOAD_AGAIN,
     )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
 from ticdc_assets.config.model.config import PartitionField
-from ticdc_assets.errors import LOAD_AGAIN, ConfigError, SchemaError
+from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.evolution.evolve import KeyChanged, TruncateRows
@@ -288,5 +289,5 @@ def _no_fold(source_table: SourceTable, keyed: Version, found: str) -> SchemaErr
         f"{source_table.name[0]}.{source_table.name[1]}",
         f"rows from before its key came at {keyed.from_ts} that can be counted as they are",
         found,
-        LOAD_AGAIN,
+        Advice.LOAD_AGAIN,
     )

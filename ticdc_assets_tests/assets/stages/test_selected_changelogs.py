@@ -37,7 +37,7 @@ def test_the_rows_of_other_tables_are_left_for_the_next_run(tmp_path: Path):
     assert materializations(alone).keys() == {key.to_user_string() for key in USERS}
     assert (ids(feed, "users"), ids(feed, "orders")) == ([1, 2], [1])
     assert {name: (r.state, r.note) for name, r in records.items() if name != "shop.users"} == dict.fromkeys(
-        ("shop.orders", "shop.new"), ("waiting", NOT_SELECTED.reason)
+        ("shop.orders", "shop.new"), ("waiting", NOT_SELECTED.note.text(""))
     )
     assert records["shop.users"].watermark > records["shop.orders"].watermark
     assert checks(alone)["shop/mirror/shop/users", "not_held"].passed

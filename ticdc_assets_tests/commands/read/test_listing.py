@@ -42,6 +42,7 @@ def test_tables_is_a_json_list_of_every_table_dropped_ones_included(tmp_path: Pa
         "rows": 1,
         "state": "live",
         "note": "",
+        "notes": [],
         "codes": [],
         "quarantined": 0,
         "quarantined_since": None,
@@ -62,6 +63,9 @@ def test_tables_says_why_a_table_is_held(tmp_path: Path, without_java: None, cap
     assert row["state"] == "stopped"
     assert row["note"] == feed.records()["shop.users"].note != ""
     assert row["codes"] == ["statement"]
+    [note] = row["notes"]
+    assert (note["code"], note["advice"]) == ("statement", ["create_again"])
+    assert row["note"].startswith(note["detail"].removesuffix("."))
 
 
 def test_tables_tells_a_count_of_messages_apart_from_a_tso(tmp_path: Path, without_java: None, capfd: Any):

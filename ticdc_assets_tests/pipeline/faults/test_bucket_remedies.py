@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.errors import LEFT_OUT
+from ticdc_assets.advice import Advice
 from ticdc_assets.pipeline.storage import late_files
 from ticdc_assets_tests.pipeline.faults.broken_tables import T, assert_whole, written
 from ticdc_assets_tests.pipeline.small_feeds import CREATE, Feed, JsonSink, Sink, column, hand_made
@@ -336,7 +336,7 @@ REMEDIES: dict[str, Remedy] = {
     "rows of no time of the table, given up": Remedy("stopped", GIVE_UP, rows_before, skipping("*/CDC*4.csv")),
     # -- columns
     "rows lack a column, left out": Remedy(
-        "stopped", LEFT_OUT, rows_of_columns(id="4"), sent((("id", 4), ("name", None)), then=NAME_LEFT_OUT),
+        "stopped", Advice.LEFT_OUT, rows_of_columns(id="4"), sent((("id", 4), ("name", None)), then=NAME_LEFT_OUT),
         kind=JsonSink,
     ),
     "rows lack a column, restored": Remedy(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.advice import Advice
 from ticdc_assets_tests.deliveries.database import Column
 from ticdc_assets_tests.deliveries.wires import CanalJson, Debezium, OpenProtocol, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -175,7 +176,7 @@ def with_selectors(scene: Scene) -> None:
 
 
 TEN = {"a": list(range(1, 11))}
-RESTORE = 'Restore them; if they may be lost, write skip_offsets: ["feed[0]@4-5"].'
+RESTORE = f'"feed[0]@4-5". {Advice.RESTORE_MESSAGES}'
 ANEW = "restore the former capture, or read this one in a changefeed of its own."
 AGAIN = "create the table again at the source: CREATE TABLE under another name with all its columns"
 MADE_AGAIN: Found = {"a": [1, 2, 3, 8], "new": [1, 2, 3, 5, 6]}

@@ -53,7 +53,7 @@ def pending(**given: Any) -> StoragePending:
 
 
 def held(state: TableState) -> dict[str, CommitRange]:
-    return {T.id: CommitRange(T, TSO, TSO, Hold(state, NoteCode.INPUT, "a reason"))}
+    return {T.id: CommitRange(T, TSO, TSO, Hold(state, Note(NoteCode.INPUT, "a reason")))}
 
 
 def test_the_checkpoint_is_that_of_metadata_and_0_without_it():
@@ -62,7 +62,7 @@ def test_the_checkpoint_is_that_of_metadata_and_0_without_it():
 
 
 def test_problems_and_notes_are_those_of_the_scan():
-    problem = Problem(ProblemKind.WAITING, "shop", "t", "shop/t/meta", "no schema file yet")
+    problem = Problem(ProblemKind.WAITING, "shop", "t", "shop/t/meta", Note(NoteCode.INPUT, "no schema file yet"))
     found = scan(problems=(problem,))
 
     assert pending(scan=replace(found, notes=("a stray file",))).notes == ("a stray file",)
@@ -124,16 +124,14 @@ def test_a_table_is_recorded_again_when_it_is_held_for_another_reason():
 
 
 def test_a_table_without_a_schema_is_recorded_again_when_its_reason_changes_or_goes():
-    problem = Problem(ProblemKind.WAITING, "shop", "U", "shop/u/meta", "no schema file yet")
+    problem = Problem(ProblemKind.WAITING, "shop", "U", "shop/u/meta", Note(NoteCode.INPUT, "no schema file yet"))
     unknown = replace(record().tables[0], source_table=unknown_id("shop", "u"), table="u", state="waiting")
-    known = replace(
-        record(), tables=(*record().tables, replace(unknown, notes=(Note(NoteCode.INPUT, problem.sentence),)))
-    )
+    known = replace(record(), tables=(*record().tables, replace(unknown, notes=(problem.note,))))
 
     assert pending(record=known, scan=scan(problems=(problem,))).is_empty
     assert pending(record=known, scan=scan(replace(FILE, table="u"))).is_empty
     assert not pending(record=known).is_empty
-    assert not pending(record=known, scan=scan(problems=(replace(problem, sentence="another"),))).is_empty
+    assert not pending(record=known, scan=scan(problems=(replace(problem, note=REASON),))).is_empty
 
 
 def test_a_table_that_its_mirror_holds_needs_no_run_of_its_changelog():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.changes.typed import next_position
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.storage.arrivals import series_of
 from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans
@@ -24,8 +24,8 @@ HISTORY = fold([
     event(20, "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)"),
 ])  # fmt: skip
 T, U = HISTORY.source_tables
-HELD = Hold(TableState.WAITING, NoteCode.INPUT, "for its schema")
-GONE = Hold(TableState.DROPPED, NoteCode.STATEMENT, "a statement cannot be read")
+HELD = Hold(TableState.WAITING, Note(NoteCode.INPUT, "for its schema"))
+GONE = Hold(TableState.DROPPED, Note(NoteCode.STATEMENT, "a statement cannot be read"))
 
 
 def file(number: int, table: str = "t", version: int = 10) -> SourceFile:
@@ -84,7 +84,7 @@ def test_a_file_of_no_known_table_waits_for_its_schema_only_where_it_is_selected
 
 
 def test_a_file_of_a_table_that_needs_no_more_rows_is_passed():
-    exhausted = CommitRange(replace(T, stop=Stop(50, GONE.reason)), 50, 50, GONE)
+    exhausted = CommitRange(replace(T, stop=Stop(50, GONE.note.detail)), 50, 50, GONE)
 
     assert plan(file(1), **with_range(exhausted)).file_plans[file(1).path] is FilePlan.DONE
 

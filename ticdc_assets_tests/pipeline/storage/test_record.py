@@ -62,7 +62,7 @@ def plan(
 def problem(
     table: str, sentence: str = "bad", schema: str = "shop", kind: ProblemKind = ProblemKind.STOPPED
 ) -> Problem:
-    return Problem(kind, schema, table, "somewhere", sentence)
+    return Problem(kind, schema, table, "somewhere", Note(NoteCode.INPUT, sentence))
 
 
 # -- holds ------------------------------------------------------------------------------------------------------------
@@ -71,8 +71,8 @@ def problem(
 def test_the_first_problem_of_a_table_holds_it():
     waits = problem("T", "later", kind=ProblemKind.WAITING)
 
-    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, NoteCode.INPUT, "later")}
-    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, NoteCode.INPUT, "bad")}
+    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, Note(NoteCode.INPUT, "later"))}
+    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, Note(NoteCode.INPUT, "bad"))}
 
 
 def test_a_problem_of_a_database_holds_the_tables_that_were_ever_in_it():
@@ -88,14 +88,14 @@ def test_a_problem_of_a_database_holds_the_tables_that_were_ever_in_it():
 def test_a_file_that_is_not_read_holds_its_table_with_the_first_reason():
     first, second, other = file("t"), file("t", 2), file("u")
     reports = [
-        FileReport(first.path, T, FileState.WAITING, problem="it is short"),
-        FileReport(second.path, T, FileState.STOPPED, problem="it is no CSV"),
+        FileReport(first.path, T, FileState.WAITING, problem=Note(NoteCode.INPUT, "it is short")),
+        FileReport(second.path, T, FileState.STOPPED, problem=Note(NoteCode.INPUT, "it is no CSV")),
         FileReport(other.path, U, FileState.READ),
     ]
 
     held = held_by_files(plan(first, second, other), reports)
 
-    assert held == {"shop.t@10": Hold(TableState.WAITING, NoteCode.INPUT, "it is short")}
+    assert held == {"shop.t@10": Hold(TableState.WAITING, Note(NoteCode.INPUT, "it is short"))}
 
 
 # -- tables without a schema ------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def moved_by(
     folder = FolderScan(("", None), "", "", Done(0, 0), 3, files)
     found = Scan(99, Layout(), (TableScan("shop/t", "shop", table, (), {10: ("sum",)}, {10: (folder,)}),))
     of_plan = replace(plan(*files), by_arrival=by_arrival)
-    holds = {i: Hold(TableState.STOPPED, NoteCode.INPUT, "bad") for i in held}
+    holds = {i: Hold(TableState.STOPPED, Note(NoteCode.INPUT, "bad")) for i in held}
     state = advanced(Cursor.empty(), found, of_plan, reports, holds).tables.get("shop/t")
     opened = state.open.get(10) if state is not None else None
     if opened is None:
@@ -243,7 +243,7 @@ def test_a_file_is_read_passed_or_unknown_by_its_table():
 def test_a_file_is_left_where_its_table_is_held():
     held = plan(file("t"))
     ranges = {
-        i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, NoteCode.INPUT, "bad"))
+        i: CommitRange(n.source_table, 20, 20, Hold(TableState.STOPPED, Note(NoteCode.INPUT, "bad")))
         for i, n in held.commit_ranges.items()
     }
 

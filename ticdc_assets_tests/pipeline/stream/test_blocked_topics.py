@@ -18,8 +18,9 @@ from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets_tests.schema.history.histories import event
 
 T, U, NEW = ("shop", "t"), ("shop", "u"), ("shop", "new")
-FAULT = CaptureFault("a hole", ("one", 0), 5)
-STOPPED, WAITS = (Hold(state, NoteCode.MESSAGES, "a hole") for state in (TableState.STOPPED, TableState.WAITING))
+HOLE = Note(NoteCode.MESSAGES, "a hole")
+FAULT = CaptureFault(HOLE, ("one", 0), 5)
+STOPPED, WAITS = (Hold(state, Note(NoteCode.MESSAGES, "a hole")) for state in (TableState.STOPPED, TableState.WAITING))
 
 
 def tables(*statements: tuple[int, str, str]) -> dict[str, SourceTable]:
@@ -66,7 +67,7 @@ def test_a_fault_of_a_topic_with_statements_of_any_table_holds_the_others_at_its
 
 
 def test_a_fault_of_the_whole_capture_holds_all():
-    whole = CaptureFault("a hole")
+    whole = CaptureFault(HOLE)
 
     assert held(faulty(scan(FAULT, one={T}, two={U}), ranges(TWO), ("two",))) == {"t": STOPPED}
     assert held(faulty(scan(whole, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED, "u": STOPPED}
@@ -78,7 +79,7 @@ def test_a_new_table_of_the_topic_stops_and_one_of_another_topic_waits():
 
 
 def test_the_first_fault_of_a_table_is_the_one_that_is_reported():
-    second = CaptureFault("another", ("one", 1), 7)
+    second = CaptureFault(Note(NoteCode.MESSAGES, "another"), ("one", 1), 7)
 
     assert held(faulty(scan(FAULT, second, one={T}, two={U}), ranges(TWO), ())) == {"t": STOPPED}
     assert faulty(scan(FAULT, second, one={NEW}), {}, ()).unread == {NEW: STOPPED}
@@ -92,7 +93,7 @@ def test_a_table_needs_no_more_messages_once_its_drop_is_reached(low: int, is_he
 
 
 def test_a_table_that_was_given_up_needs_no_more_messages():
-    over = Hold(TableState.DROPPED, NoteCode.STATEMENT, "it stopped")
+    over = Hold(TableState.DROPPED, Note(NoteCode.STATEMENT, "it stopped"))
 
     assert faulty(scan(FAULT), ranges(TWO, hold=over), ()).known == {}
     assert held(faulty(scan(FAULT), ranges(TWO, hold=WAITS), ())) == {"t": STOPPED, "u": STOPPED}
@@ -110,7 +111,7 @@ def topics(**newest: int) -> StreamScan:
 def waiting(found: dict[str, Hold]) -> dict[str, str]:
     """The topic that each table waits for."""
     assert {hold.state for hold in found.values()} <= {TableState.WAITING}
-    names = {i: hold.reason.partition("watermark of ")[2].partition("[")[0] for i, hold in found.items()}
+    names = {i: hold.note.detail.partition("watermark of ")[2].partition("[")[0] for i, hold in found.items()}
     return {i.partition("@")[0].partition(".")[2]: topic for i, topic in names.items()}
 
 
@@ -149,7 +150,7 @@ def test_a_table_that_is_held_or_dropped_waits_for_no_topic():
 def test_the_watermark_is_that_of_the_other_topics_unless_one_with_a_fault_may_have_their_statements(
     shared: tuple[str, ...], left_out: set[str]
 ):
-    earlier = CaptureFault("a hole", ("two", 0), 3)
+    earlier = CaptureFault(HOLE, ("two", 0), 3)
     scan = StreamScan(
         ScannedOffsets(faults=(earlier,), known=frozenset({("one", 0), ("one", 1), ("two", 0)}), ends={("one", 1): 7})
     )
@@ -158,8 +159,8 @@ def test_the_watermark_is_that_of_the_other_topics_unless_one_with_a_fault_may_h
 
     assert scan.offsets.faults == (
         earlier,
-        CaptureFault("created again", ("one", 0), 0),
-        CaptureFault("created again", ("one", 1), 7),
+        CaptureFault(Note(NoteCode.MESSAGES, "created again"), ("one", 0), 0),
+        CaptureFault(Note(NoteCode.MESSAGES, "created again"), ("one", 1), 7),
     )
     assert scan.offsets.left_out == left_out
 
@@ -185,7 +186,8 @@ def test_tables_wait_for_partitions_without_messages_once_the_others_have_newer_
 
     assert {hold.state for hold in (*found.known.values(), *found.unread.values())} == {TableState.WAITING}
     assert (set(held(found)), set(found.unread)) == ({"t", "u"}, {NEW})
-    assert "expected messages of feed[7], since sink_uri has partition-num=8" in next(iter(found.known.values())).reason
+    detail = next(iter(found.known.values())).note.detail
+    assert "expected messages of feed[7], since sink_uri has partition-num=8" in detail
 
 
 @pytest.mark.parametrize(
@@ -215,14 +217,14 @@ def test_a_table_that_is_held_or_needs_no_more_does_not_wait():
 def test_only_the_first_missing_partitions_are_listed(count: int, listed: str):
     found = awaited(capture(31), ranges(TWO), [("feed", number) for number in range(count)], 30, 8)
 
-    assert f"expected messages of {listed}" in next(iter(found.known.values())).reason
+    assert f"expected messages of {listed}" in next(iter(found.known.values())).note.detail
 
 
 def test_partitions_that_earlier_runs_read_are_those_of_the_source():
     scan = capture(31)
     scan.offsets.known = frozenset(MISSING)
 
-    assert "which the source has" in next(iter(awaited(scan, ranges(TWO), MISSING, 30, 8).known.values())).reason
+    assert "which the source has" in next(iter(awaited(scan, ranges(TWO), MISSING, 30, 8).known.values())).note.detail
 
 
 # -- what is recorded -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog
@@ -111,8 +111,8 @@ def test_consumed_messages_are_not_new_to_a_lake_with_a_record():
 
 def test_a_table_whose_messages_were_passed_is_recorded_once():
     """A run records why the table is held; the next scan finds nothing to do."""
-    hold = Hold(TableState.STOPPED, NoteCode.PASSED_UNREAD, "expected its messages")
-    other = Hold(TableState.STOPPED, NoteCode.STATEMENT, "a statement cannot be read")
+    hold = Hold(TableState.STOPPED, Note(NoteCode.PASSED_UNREAD, "expected its messages"))
+    other = Hold(TableState.STOPPED, Note(NoteCode.STATEMENT, "a statement cannot be read"))
     held, held_otherwise = ({T.id: CommitRange(T, 0, 0, one)} for one in (hold, other))
 
     assert pending(commit_ranges=held).is_empty
@@ -122,7 +122,7 @@ def test_a_table_whose_messages_were_passed_is_recorded_once():
 
 
 def test_a_table_that_the_capture_holds_is_recorded_once_and_when_it_is_free_again():
-    hold = Hold(TableState.STOPPED, NoteCode.MESSAGES, "a gap")
+    hold = Hold(TableState.STOPPED, Note(NoteCode.MESSAGES, "a gap"))
     held = CaptureHolds({T.id: hold})
 
     assert not pending(faults=held).is_empty
@@ -175,7 +175,7 @@ def test_only_selected_tables_wait_and_under_their_true_names():
 
 def test_a_held_table_gets_no_rows_and_the_others_stay_as_they_are():
     hold, other = (
-        Hold(TableState.WAITING, NoteCode.NO_STATEMENTS, "for a statement"),
+        Hold(TableState.WAITING, Note(NoteCode.NO_STATEMENTS, "for a statement")),
         CommitRange(replace(T, id="shop.u@11"), 20, 60),
     )
     found = pending(commit_ranges={T.id: CommitRange(T, 20, 60), "shop.u@11": other})

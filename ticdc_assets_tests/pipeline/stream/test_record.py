@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
@@ -39,7 +40,7 @@ AWAITED = Note(NoteCode.NO_SCHEMA, "no schema")
 
 
 def waits(table: str) -> Note:
-    return Note(NoteCode.NO_STATEMENTS, f"{table}: {LOG.wait}")
+    return Note(NoteCode.NO_STATEMENTS, f"{table}: {LOG.lacking}", (Advice.RUN_OTHER_FIRST,))
 
 
 def record(table: str, state: str = "live", *notes: Note) -> TableRecord:
@@ -71,13 +72,13 @@ def test_records_are_left_as_they_are_where_nothing_waits():
 
 
 def test_a_name_that_no_table_ever_had_is_recorded_with_its_problem():
-    problems = {("shop", "t"): "one", ("shop", "u"): "two", ("shop", "new"): "no schema"}
+    problems = {("shop", name): Note(NoteCode.INPUT, "no schema") for name in ("t", "u", "new")}
 
     assert unknown_tables(pending(), problems) == [unknown_table("shop", "new", "waiting", AWAITED)]
 
 
 def test_a_table_that_only_unreadable_messages_mention_is_recorded_with_its_hold():
-    faults = CaptureHolds(unread={("shop", "new"): Hold(TableState.STOPPED, NoteCode.MESSAGES, "a hole")})
+    faults = CaptureHolds(unread={("shop", "new"): Hold(TableState.STOPPED, Note(NoteCode.MESSAGES, "a hole"))})
 
     assert unread_tables(pending(faults=faults)) == [
         unknown_table("shop", "new", "stopped", Note(NoteCode.MESSAGES, "a hole"))

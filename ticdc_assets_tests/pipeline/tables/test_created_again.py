@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.errors import CREATE_AGAIN
+from ticdc_assets.advice import Advice
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, ids, shape, states
 
@@ -42,7 +42,7 @@ def test_the_note_says_once_that_the_table_is_to_be_created_again(statement: str
 
     [record] = lake.records().values()
 
-    assert record.note.endswith(CREATE_AGAIN)
+    assert record.note.endswith(Advice.CREATE_AGAIN)
     assert ".." not in record.note
     assert record.note.count("create the table again") == 1
 
@@ -87,4 +87,4 @@ def test_the_note_of_a_table_whose_key_came_back_says_that_it_is_to_be_created_a
     [record] = lake.records().values()
     assert record.state == "stopped"
     assert "expected a key at all times" in record.note
-    assert record.note.endswith(CREATE_AGAIN)
+    assert record.note.endswith(Advice.CREATE_AGAIN)

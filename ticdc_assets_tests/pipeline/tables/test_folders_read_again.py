@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState, with_holds
 from ticdc_assets.pipeline.late_tables import (
@@ -24,7 +25,7 @@ from ticdc_assets.sources.storage.scan_result import Done, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tso import now
 
-ADVICE = "Load"
+ADVICE = Advice.UNKNOWN_FILES_APART
 READ = VersionState(done={("", None): Done(1, 100)})
 
 
@@ -38,7 +39,9 @@ def folder(name: str, *opened: int, closed_below: int = 0) -> TableCursor:
     return TableCursor("s", name, {}, closed_below, open=dict.fromkeys(opened, READ))
 
 
-def late(source_table: SourceTable, state: TableCursor | None, *, advice: str = "", whole: bool = False) -> LateTables:
+def late(
+    source_table: SourceTable, state: TableCursor | None, *, advice: Advice | None = None, whole: bool = False
+) -> LateTables:
     cursor = Cursor("layout", {"s/t": state} if state is not None else {})
     return late_tables(cursor, (), [source_table], lambda _: advice, whole=whole)
 
@@ -63,9 +66,7 @@ def test_an_obstacle_holds_a_table_of_whose_name_files_were_passed(state: TableC
 
     assert (free.again, free.held) == ({source_table.id}, {})
     assert obstructed.again == (frozenset() if has_passed else {source_table.id})
-    assert [hold.reason.partition(ADVICE)[1:] for hold in obstructed.held.values()] == (
-        [(ADVICE, " it in a changefeed of its own.")] if has_passed else []
-    )
+    assert [hold.note.advice for hold in obstructed.held.values()] == ([(ADVICE,)] if has_passed else [])
 
 
 def test_a_name_that_a_table_still_has_has_no_last_version():
@@ -105,13 +106,13 @@ def test_a_folder_that_is_read_again_before_its_drop_is_not_dropped(dropped: int
 
 def test_a_table_without_a_folder_is_held_and_a_dropped_one_holds_nothing_back():
     live, gone = table(("t", 1, None)), table(("u", 1, None), dropped=9)
-    found = late_tables(Cursor.empty(), (), [live, gone], lambda _: "")
+    found = late_tables(Cursor.empty(), (), [live, gone], lambda _: None)
 
     assert {i: hold.state for i, hold in found.held.items()} == {
         live.id: TableState.STOPPED,
         gone.id: TableState.DROPPED,
     }
-    assert all("expected a folder of s." in hold.reason for hold in found.held.values())
+    assert all("expected a folder of s." in hold.note.detail for hold in found.held.values())
     assert found.again == frozenset()
 
 
@@ -166,13 +167,12 @@ def test_without_commit_ts_a_table_that_took_the_name_later_is_an_obstacle(other
 
     advice = obstacle_by_arrival(own, [other], has_rows=False)
 
-    assert bool(advice) is obstructs
-    assert ("that took its name" in advice) is obstructs
-    assert "it is not known which ones" in obstacle_by_arrival(own, [], has_rows=True)
+    assert advice is (Advice.MIXED_FILES_APART if obstructs else None)
+    assert obstacle_by_arrival(own, [], has_rows=True) is Advice.UNKNOWN_FILES_APART
 
 
 def test_a_name_that_the_table_still_has_was_not_taken():
-    assert obstacle_by_arrival(table(("t", 100, None)), [table(("t", 300, None))], has_rows=False) == ""
+    assert obstacle_by_arrival(table(("t", 100, None)), [table(("t", 300, None))], has_rows=False) is None
 
 
 # -- tables that no run has followed -----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_table_is_followed_from_the_record_that_has_it_unless_its_records_were
 
 def test_a_held_table_stays_where_it_is_and_the_others_advance():
     held, free = table(("t", 1, None)), table(("u", 1, None))
-    reasons = late_tables(Cursor.empty(), (), [held], lambda _: "").held
+    reasons = late_tables(Cursor.empty(), (), [held], lambda _: None).held
 
     found = with_holds({t.id: CommitRange(t, 3, 9) for t in (held, free)}, reasons)
 
@@ -225,6 +225,6 @@ def test_a_table_whose_messages_are_gone_is_held_and_a_dropped_one_holds_nothing
     hold = messages_gone(table(("t", 100, None)), ("feed", 1), 5, first)
 
     assert (hold.state, hold.code) == (TableState.STOPPED, NoteCode.PASSED_UNREAD)
-    assert "expected the messages of feed[1] from offset 5 on, since `tables` selects s.t only now" in hold.reason
-    assert found in hold.reason
+    assert "expected the messages of feed[1] from offset 5 on, since `tables` selects s.t only now" in hold.note.detail
+    assert found in hold.note.detail
     assert messages_gone(table(("t", 100, 200), dropped=200), ("feed", 1), 5, first).state is TableState.DROPPED

@@ -64,7 +64,7 @@ def replayed(sink: str) -> Replayed:
         records, history = lake.records(), lake.history
         for name, record in records.items():
             if record.state != "live":
-                held.setdefault(name[0], []).append(f"`{record.notes[0].code}`: {_reason(record.notes[0].text)}")
+                held.setdefault(name[0], []).append(f"`{record.notes[0].code}`: {_reason(record.notes[0].detail)}")
             elif name not in stream.tables:
                 wrong.setdefault(name[0], []).append(f"{name[1]} should not be there")
         written = {(change.schema, change.table, change.new) for change in lake.changes() if change.op != "D"}

@@ -23,6 +23,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.config import Upstream
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.late_rows import are_known
 from ticdc_assets.pipeline.stream.decode.row_schemas import spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
@@ -62,7 +63,7 @@ class Completed:
 
     cut: Sequence[CutRow]
     events: list[RowEvent] = field(default_factory=list)
-    problem: str = ""
+    problem: Note | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -83,7 +84,8 @@ def completed(task: MessageTask, upstream: Upstream, cut: Sequence[CutRow]) -> I
                 done.events = _events(task, rows, some)
             except TicdcAssetsError as error:
                 held.add(some[0].name)
-                done.problem = f"{some[0].message.where}, a row of which only the handle key was sent: {error}"
+                where = f"{some[0].message.where}, a row of which only the handle key was sent"
+                done.problem = Note.of(NoteCode.INPUT, error, where)
             yield done
 
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ticdc_assets.errors import CREATE_AGAIN, DISPLACED, DecodeError, SchemaError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DISPLACED, DecodeError, SchemaError
 from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
@@ -253,7 +255,7 @@ class NameState:
     repeats: int = 0
     zero_dates: int = 0
     ambiguous_times: int = 0
-    problem: str = ""
+    problem: Note | None = None
     state: FileState = FileState.READ
     bad: list[QuarantineEntry] = field(default_factory=list)
     shapes: Shapes = field(default_factory=Shapes)
@@ -264,10 +266,14 @@ class NameState:
         self.above += above
         self.repeats += repeats
 
-    def waits(self, problem: str) -> None:
+    def waits(self, problem: Note) -> None:
         """Let the table wait, unless it is known to be stopped."""
         if self.state is not FileState.STOPPED:
             self.state, self.problem = FileState.WAITING, problem
+
+    def stops(self, problem: Note) -> None:
+        """Stop the table."""
+        self.state, self.problem = FileState.STOPPED, problem
 
     def report(self, name: SourceName) -> FileReport:
         """The report of this name for the driver."""
@@ -286,15 +292,14 @@ class NameState:
         )
 
 
-def no_table(event: RowEvent) -> str:
+def no_table(event: RowEvent, message: Message) -> Note:
     """Why a row waits whose table no longer has that name."""
-    return f"{event.schema}.{event.table}: {DISPLACED}. {CREATE_AGAIN}"
+    detail = f"{message.where}: {event.schema}.{event.table}: {DISPLACED}."
+    return Note(NoteCode.INPUT, detail, (Advice.CREATE_AGAIN,))
 
 
-def no_schema(event: RowEvent) -> str:
+def no_schema(event: RowEvent) -> Note:
     """Why a row waits whose schema is not known yet."""
     version = "" if event.hints.schema_version is None else f" version {event.hints.schema_version}"
-    return (
-        f"{event.schema}.{event.table}: expected the schema{version} that its rows were written with, found none yet. "
-        "It waits: a BOOTSTRAP or DDL message brings the schema; or add the table to `schema_files`."
-    )
+    expected = f"expected the schema{version} that its rows were written with"
+    return Note(NoteCode.INPUT, f"{event.schema}.{event.table}: {expected}, found none yet.", (Advice.AWAIT_SCHEMA,))

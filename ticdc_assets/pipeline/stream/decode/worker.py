@@ -17,9 +17,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.errors import LEFT_OUT, LOST_STATEMENT, DecodeError, SchemaError, TicdcAssetsError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.bad_rows import sound_changes
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
@@ -143,7 +145,7 @@ class MessageDecoder:
     def _hold(self, name: SourceName, fault: TicdcAssetsError) -> None:
         """Hold one table because of an error of its rows."""
         name_state = self._names.setdefault(name, NameState())
-        name_state.state, name_state.problem = FileState.STOPPED, f"{'.'.join(name)}: {fault}"
+        name_state.stops(Note.of(NoteCode.INPUT, fault, ".".join(name)))
 
     @contextmanager
     def _held_alone(self, name: SourceName) -> Iterator[None]:
@@ -268,20 +270,22 @@ class MessageDecoder:
             untyped = self._untyped(event)
             if event.time.by_position and fold_name(event.schema, event.table) in self._task.schemas.timelines:
                 name_state.shapes.add(displaced_by(self._task, (event.schema, event.table), event, message))
-                problem = f"{message.where}: {no_table(event)}"
+                problem = no_table(event, message)
+            elif untyped is not None:
+                problem = Note.of(NoteCode.INPUT, untyped, f"{message.where}: {event.schema}.{event.table}")
             else:
-                problem = f"{message.where}: {event.schema}.{event.table}: {untyped}" if untyped else no_schema(event)
+                problem = no_schema(event)
             name_state.state, name_state.problem = FileState.WAITING, problem
 
-    def _untyped(self, event: RowEvent) -> str:
-        """Which column prevents inferring the table's columns from the row, and why; "" where none does."""
+    def _untyped(self, event: RowEvent) -> SchemaError | None:
+        """Which column prevents inferring the table's columns from the row, and why; None where none does."""
         if self._protocol.infer is None or not event.hints.columns:
-            return ""
+            return None
         try:
             self._protocol.infer(event)
         except SchemaError as error:
-            return str(error)
-        return ""
+            return error
+        return None
 
     def _is_asked_for(self, name: TableName) -> bool:
         """Whether the name is of a selected table, under this name or its present one."""
@@ -318,17 +322,13 @@ class MessageDecoder:
             shape = unexplained_by(self._task, name, event, differing, message)
         if shape is not None:
             name_state.shapes.add(shape)
-        problem = (
-            f"{message.where}: expected the columns that {event.schema}.{event.table} has by now, {differing.found}."
-        )
-        if differing.lacking:
-            problem = f"{problem} {LEFT_OUT}"
+        expected = f"expected the columns that {event.schema}.{event.table} has by now"
+        detail = f"{message.where}: {expected}, {differing.found}."
+        advice = (Advice.LEFT_OUT,) if differing.lacking else ()
         if self._task.order.by_arrival:
-            name_state.waits(
-                f"{problem} It waits: the statement about it may be in messages that are not captured yet."
-            )
+            name_state.waits(Note(NoteCode.INPUT, detail, (*advice, Advice.AWAIT_STATEMENT)))
         else:
-            name_state.state, name_state.problem = FileState.STOPPED, f"{problem} {LOST_STATEMENT}"
+            name_state.stops(Note(NoteCode.INPUT, detail, (*advice, Advice.LOST_STATEMENT)))
 
     # -- large rows ---------------------------------------------------------------------------------------------------
 
@@ -365,10 +365,8 @@ class MessageDecoder:
         if self._task.decoding.upstream is not None:
             self._cut.append(row)
             return
-        problem = (
-            f"{row.message.where}: expected the whole row, found only its handle key. "
-            "TiCDC cut a large row (handle-key-only); name TiDB as `upstream` to complete it from, or use claim-check."
-        )
+        detail = f"{row.message.where}: expected the whole row, found only its handle key."
+        problem = Note(NoteCode.INPUT, detail, (Advice.COMPLETE_FROM_UPSTREAM,))
         self._notes.append(_Note(row.name, row.at, partial(self._names[row.name].waits, problem)))
 
     def _complete(self) -> Iterator[ChangelogPart]:
@@ -379,7 +377,7 @@ class MessageDecoder:
         done_rows = completed(self._task, upstream, self._cut) if upstream is not None and self._cut else ()
         for number, done in enumerate(done_rows):
             name_state = self._names[done.cut[0].name]
-            if done.problem:
+            if done.problem is not None:
                 name_state.waits(done.problem)
                 continue
             first = done.cut[0]
@@ -413,7 +411,7 @@ class MessageDecoder:
             entry = QuarantineEntry.of_message(message, error)
             name_state.bad.append(replace(entry, schema=schema, table=table, commit_ts=event.commit_ts))
         else:
-            name_state.state, name_state.problem = FileState.STOPPED, str(error)
+            name_state.stops(Note.of(NoteCode.INPUT, error))
 
 
 def decode_messages(task: MessageTask) -> TaskReport:

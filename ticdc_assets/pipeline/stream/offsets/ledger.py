@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ticdc_assets.advice import Advice
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.stream.offsets.ranges import Bools, Ints, OffsetSet, Range, TopicPartition, without
 from ticdc_assets.sources.capture import Message, digest_of
 
@@ -27,11 +29,6 @@ DIGESTS_MAX: Final = 16
 """The number of digests of a partition. An overlap of a sixteenth of the consumed offsets is enough for a
 comparison."""
 
-_MIXED: Final = "Captures of two topics or clusters are mixed: make each a changefeed of its own."
-_ANEW: Final = (
-    "The topic was created again, or this is the capture of another one: restore the former capture, or read this one "
-    "in a changefeed of its own."
-)
 
 Digests = Mapping[TopicPartition, Mapping[int, str]]
 
@@ -40,7 +37,7 @@ Digests = Mapping[TopicPartition, Mapping[int, str]]
 class CaptureFault:
     """Why nothing of a partition is read from `until` on; without a `partition`, of all partitions."""
 
-    sentence: str
+    note: Note
     partition: TopicPartition | None = None
     until: int = 0
 
@@ -223,35 +220,35 @@ def _not_accepted(rules: Sequence[OffsetRule], partition: TopicPartition, missin
     return [left for first, end in missing for left in without(first, end, accepted)]
 
 
-def _disorder(partition: TopicPartition, found: _Partition, cursor: StreamCursor) -> str | None:
+def _disorder(partition: TopicPartition, found: _Partition, cursor: StreamCursor) -> Note | None:
     late = found.offsets.first < cursor.begins.get(partition, 0) and partition in cursor.offsets
     offset, after = found.out_of_order or (found.offsets.first, cursor.offsets.get(partition, 0))
     if found.out_of_order is None and not late:
         return None
-    return (
-        f"{_named(partition)}: expected offsets in ascending order, since nothing else orders this stream, "
-        f"found {offset} after {after}. Sort the capture by offset."
-    )
+    expected = "expected offsets in ascending order, since nothing else orders this stream"
+    return _note(f"{_named(partition)}: {expected}, found {offset} after {after}.", Advice.SORT_CAPTURE)
 
 
-def _missing_offsets(partition: TopicPartition, first: int, end: int) -> str:
+def _missing_offsets(partition: TopicPartition, first: int, end: int) -> Note:
     count = "1 message is" if end == first + 1 else f"{end - first} messages are"
     last = "" if end == first + 1 else f"-{end - 1}"
-    return (
-        f"{_named(partition)}: expected offset {first} next, found {end}: {count} missing. Restore them; "
-        f'if they may be lost, write skip_offsets: ["{_named(partition)}@{first}{last}"].'
-    )
+    entry = f'"{_named(partition)}@{first}{last}"'
+    detail = f"{_named(partition)}: expected offset {first} next, found {end}: {count} missing, {entry}."
+    return _note(detail, Advice.RESTORE_MESSAGES)
 
 
-def _another(partition: TopicPartition, offset: int) -> str:
-    return (
-        f"{_named(partition)}: expected the message at offset {offset} that an earlier run has read, found another. "
-        f"{_ANEW}"
-    )
+def _another(partition: TopicPartition, offset: int) -> Note:
+    expected = f"expected the message at offset {offset} that an earlier run has read"
+    return _note(f"{_named(partition)}: {expected}, found another.", Advice.RESTORE_CAPTURE)
 
 
-def _two(partition: TopicPartition, offset: int) -> str:
-    return f"{_named(partition)}: expected one message at offset {offset}, found two different ones. {_MIXED}"
+def _two(partition: TopicPartition, offset: int) -> Note:
+    detail = f"{_named(partition)}: expected one message at offset {offset}, found two different ones."
+    return _note(detail, Advice.SEPARATE_CAPTURES)
+
+
+def _note(detail: str, advice: Advice) -> Note:
+    return Note(NoteCode.MESSAGES, detail, (advice,))
 
 
 def _named(partition: TopicPartition) -> str:

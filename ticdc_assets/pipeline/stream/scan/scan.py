@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 import numpy as np
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.config.model.config import OffsetRule
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.folding import fold
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.official_canal import Clocks
 from ticdc_assets.pipeline.stream.decode.task import Mark
@@ -46,8 +47,6 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, MessagePosition, digest_of
 from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.sources.message_log import NONE_PASSED, MessageLog, PassedMessages, placed_messages
-
-_APPEND: Final = "Restore the former messages at the beginning, and append new ones."
 
 
 def scan_readable(
@@ -99,18 +98,22 @@ def _moved(scan: StreamScan, cursor: StreamCursor, in_place: bool) -> Iterator[C
     if not in_place:
         return
     if cursor.messages and scan.marks and scan.marks[0].ordinal != cursor.messages:
-        yield CaptureFault(
+        yield _disordered(
             f"expected new messages after the {counted(cursor.messages, 'message')} that were consumed, since only "
-            f"their places order this stream, found one after {counted(scan.marks[0].ordinal, 'message')}. {_APPEND}"
+            f"their places order this stream, found one after {counted(scan.marks[0].ordinal, 'message')}."
         )
     for partition, found in sorted(scan.offsets.ledger.begins().items()):
         first = cursor.begins.get(partition, 0)
         if partition in cursor.offsets and found > first:
             topic, number = partition
-            yield CaptureFault(
+            yield _disordered(
                 f"{topic}[{number}]: expected the capture to begin at offset {first} as before, since only the places "
-                f"of messages order this stream, found {found}. {_APPEND}"
+                f"of messages order this stream, found {found}."
             )
+
+
+def _disordered(detail: str) -> CaptureFault:
+    return CaptureFault(Note(NoteCode.MESSAGES, detail, (Advice.APPEND_TO_CAPTURE,)))
 
 
 def scan_all(

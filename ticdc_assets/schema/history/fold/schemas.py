@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.errors import DISPLACED, LEFT_OUT, LOST_STATEMENT, SchemaError
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import DISPLACED, SchemaError
 from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -42,9 +43,10 @@ def stop_at_unexplained(state: FoldState, event: DdlEvent) -> None:
         return
     table, expected = builder.shape.table, "expected the columns that statements give the table"
     if event.unexplained and not _is_known_by(table, event.unexplained):
-        state.stop(builder, event, f"{expected}, found {event.unexplained!r} in a row. {LOST_STATEMENT}")
+        state.stop(builder, event, f"{expected}, found {event.unexplained!r} in a row", Advice.LOST_STATEMENT)
     elif event.lacking and _is_sent(state, event, table):
-        state.stop(builder, event, f"{expected}, found a row without {event.lacking!r}. {LEFT_OUT} {LOST_STATEMENT}")
+        found = f"{expected}, found a row without {event.lacking!r}"
+        state.stop(builder, event, found, Advice.LEFT_OUT, Advice.LOST_STATEMENT)
 
 
 def stop_at_displaced(state: FoldState, event: DdlEvent) -> None:

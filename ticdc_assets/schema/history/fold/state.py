@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
@@ -280,11 +281,11 @@ class FoldState:
             if schema in ("", name[0]):
                 self.stop(builder, event, reason)
 
-    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str) -> None:
+    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str, *advice: Advice) -> None:
         """Stop a table at the event; the first stop stays."""
         if builder.stop is None:
-            builder.stop = _stop_at(event, reason)
+            builder.stop = _stop_at(event, reason, *advice)
 
 
-def _stop_at(event: DdlEvent, reason: str) -> Stop:
-    return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason)
+def _stop_at(event: DdlEvent, reason: str, *advice: Advice) -> Stop:
+    return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason, advice=advice)

@@ -41,8 +41,8 @@ def test_a_hole_in_a_capture_holds_its_tables_until_it_is_filled(stream: SmallSt
     assert states(lake) == {"a": "stopped"}
     assert ids(lake) == {}
     assert notes(lake) == [
-        "messages: feed[0]: expected offset 4 next, found 6: 2 messages are missing. Restore them; "
-        'if they may be lost, write skip_offsets: ["feed[0]@4-5"].'
+        'messages: feed[0]: expected offset 4 next, found 6: 2 messages are missing, "feed[0]@4-5". Restore '
+        "them; if they may be lost, write the quoted text into the list skip_offsets."
     ]
     before = lake.lake.control.newest()
     lake.publish()
@@ -66,7 +66,7 @@ def test_messages_that_are_missing_between_two_captures_hold_its_tables(stream: 
     lake.publish()
 
     assert states(lake) == {"a": "stopped"}
-    assert "feed[0]: expected offset 12 next, found 13: 1 message is missing." in notes(lake)[0]
+    assert "feed[0]: expected offset 12 next, found 13: 1 message is missing, " in notes(lake)[0]
     assert ids(lake) == {"a": list(range(1, 11))}
     assert tso(lake) == at(20)
     lines.put(12, 13, 14)

@@ -56,8 +56,8 @@ def test_the_first_missing_offset_is_reported_and_stops_the_partition(
     [fault] = faults(ledger(*offsets), StreamCursor({P: 5}))
 
     assert (fault.partition, fault.until) == (P, first)
-    assert f"feed[0]: expected offset {first} next, found {found}: {count} missing." in fault.sentence
-    assert f'"{rule}"' in fault.sentence
+    assert f"feed[0]: expected offset {first} next, found {found}: {count} missing, " in fault.note.detail
+    assert f'"{rule}"' in fault.note.detail
 
 
 def test_offsets_that_the_user_accepts_are_not_missing():
@@ -87,7 +87,7 @@ def test_a_consumed_message_that_is_another_now_stops_its_partition():
     assert faults(ledger(1, 2, 3, known={2: same}), StreamCursor({P: 3})) == []
     [fault] = faults(ledger(1, 2, 3, known={2: other}), StreamCursor({P: 3}))
     assert (fault.partition, fault.until) == (P, 3)
-    assert "expected the message at offset 2 that an earlier run has read, found another" in fault.sentence
+    assert "expected the message at offset 2 that an earlier run has read, found another" in fault.note.detail
 
 
 def test_a_partition_that_no_run_has_read_stops_before_its_first_message():
@@ -101,7 +101,7 @@ def test_a_partition_that_no_run_has_read_stops_before_its_first_message():
 def test_the_first_message_is_compared_too():
     [fault] = faults(ledger(2, 3, known={2: "x", 3: "y"}), StreamCursor({P: 4}))
 
-    assert "offset 2 " in fault.sentence
+    assert "offset 2 " in fault.note.detail
 
 
 def test_a_message_that_comes_twice_is_counted_once_and_compared():
@@ -113,7 +113,7 @@ def test_a_message_that_comes_twice_is_counted_once_and_compared():
     assert made.differing([message(1), message(2)]) == {}
     assert made.differing([message(1), message(2, b"x"), message(2, b"y")]) == {P: 2}
     [fault] = faults(made, StreamCursor({P: 1}), differing=2)
-    assert (fault.until, "found two different ones" in fault.sentence) == (1, True)
+    assert (fault.until, "found two different ones" in fault.note.detail) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_offsets_out_of_order_are_a_fault_where_only_order_tells_what_came_first
 ):
     found = faults(ledger(*offsets), cursor, in_order=True)
 
-    assert [sentence in fault.sentence for fault in found if sentence] == [True] * bool(sentence)
+    assert [sentence in fault.note.detail for fault in found if sentence] == [True] * bool(sentence)
     assert len(found) == bool(sentence)
 
 
