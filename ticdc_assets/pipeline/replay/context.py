@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.tasks import Target, TaskReport
     from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.schema.history.source_table import History
+    from ticdc_assets.schema.history.source_table import History, SourceName
     from ticdc_assets.tables.control.records import QuarantinedRecord, WatermarkRecord
 
 Targets = Mapping[str, "Target"]
@@ -60,8 +60,9 @@ class Replay(Protocol, Generic[Piece]):
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What the decoders of quarantined records need. `plan` and `tables` have every source table that takes changes;
-    `low` and `high` of its range are the watermark of its changelog."""
+    """What the decoders of quarantined records need. `tables` has the changelog of every source table that takes
+    changes; `low` and `high` of its range in `plan` are the watermark of its changelog. The ranges of other tables have
+    the hold."""
 
     lake: Lake
     run_id: str
@@ -93,6 +94,24 @@ class ReplayContext:
             "held or was not published since. Run `ticdc-assets run`, then replay again."
         )
 
+    def no_table_for(self, record: QuarantinedRecord, name: SourceName) -> str:
+        """Why a change under this name belongs to no table that takes changes."""
+        where = f"{record.path}, record {record.line}"
+        for source_table in reversed(self.plan.history.ever_called(*name)):
+            commit_range = self.plan.commit_ranges.get(source_table.id)
+            recorded = self.plan.recorded.get(source_table.id)
+            why = ""
+            if commit_range is not None and commit_range.hold is not None:
+                why = commit_range.hold.reason(source_table)
+            elif recorded is not None and recorded.state in (str(TableState.WAITING), str(TableState.STOPPED)):
+                why = recorded.note
+            if why:
+                return f"{where}: its table {'.'.join(source_table.name)} is held: {why}"
+        return (
+            f"{where}: expected a table of this changefeed with a changelog, found none. Check `tables` in the config, "
+            "and what `ticdc-assets tables` lists."
+        )
+
 
 def replay_context_of(lake: Lake, run_id: str, before: History | None = None) -> ReplayContext | None:
     """The context of a changefeed; None before anything was published.
@@ -110,8 +129,8 @@ def replay_context_of(lake: Lake, run_id: str, before: History | None = None) ->
     lows |= {i: record.tso for i, n in plan.source_tables.items() if i not in known and lake.asks_for(n)}
     wanted = {i: CommitRange(n, lows[i], lows[i]) for i, n in plan.source_tables.items() if i in lows}
     plan, tables = changelogs_to_write(lake, plan.with_ranges(wanted))
-    ranges = {i: n for i, n in plan.commit_ranges.items() if i in tables and n.hold is None}
-    return ReplayContext(lake, run_id, record, plan.with_ranges(ranges), {i: tables[i] for i in ranges})
+    open_tables = {i: tables[i] for i, n in plan.commit_ranges.items() if i in tables and n.hold is None}
+    return ReplayContext(lake, run_id, record, plan, open_tables)
 
 
 def above(record: QuarantinedRecord) -> str:
@@ -119,12 +138,4 @@ def above(record: QuarantinedRecord) -> str:
     return (
         f"{record.path}, record {record.line}: expected a commit_ts that its table is complete up to, found a later "
         "one. It waits: run `ticdc-assets run` until the table has reached that commit_ts, then replay again."
-    )
-
-
-def no_table_for(record: QuarantinedRecord) -> str:
-    """Why a change belongs to no table."""
-    return (
-        f"{record.path}, record {record.line}: expected a table of this changefeed with a changelog, found none. "
-        "Check `tables` in the config, and what `ticdc-assets tables` lists."
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above, no_table_for
+from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above
 from ticdc_assets.pipeline.stream.context import StreamContext
 from ticdc_assets.pipeline.stream.ddl_source import ddl_log
 from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
@@ -31,7 +31,7 @@ from ticdc_assets.pipeline.tasks import FileState, TaskReport
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
@@ -138,8 +138,9 @@ class MessageReplay:
             return Judged((record,), problem=str(error))
         source_tables = frozenset(part.source_table_id for part in report.parts)
         problem = _problem(report, record) or self._replay_context.not_insertable(record, source_tables)
-        if not problem and not source_tables and any(self._is_asked_for(message, row) for row in rows):
-            problem = no_table_for(record)
+        if not problem and not source_tables:
+            names = [name for name in (self._name(message, row) for row in rows) if self._lake.follows(*name)]
+            problem = self._replay_context.no_table_for(record, names[0]) if names else ""
         return Judged((record,), problem=problem) if problem else Judged((record,), source_tables, (found,))
 
     def _task(self, in_order: Sequence[Found], targets: Targets | None) -> MessageTask:
@@ -158,10 +159,9 @@ class MessageReplay:
             io_properties={} if targets is None else task.io_properties,
         )
 
-    def _is_asked_for(self, message: Message, row: RowEvent) -> bool:
+    def _name(self, message: Message, row: RowEvent) -> SourceName:
         assert self._pending is not None
-        true = self._pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
-        return self._lake.follows(*true)
+        return self._pending.names.get((message.topic, row.schema, row.table)) or (row.schema, row.table)
 
     def _freed(self, pending: StreamPending) -> Iterator[Found]:
         """Messages whose changes only looked like repeats because the rows between them were missing."""

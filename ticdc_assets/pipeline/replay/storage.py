@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.typed import line_of
 from ticdc_assets.errors import TicdcAssetsError
-from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above, no_table_for
+from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, TaskFile, TaskReport
@@ -101,8 +101,9 @@ class StorageReplay:
         """The change of one record, or of the two of an update; `as_one` all changes of a stretch."""
         records = tuple(one.record for one in inputs)
         record = records[-1]
-        if fold_name(record.schema, record.table) not in self._timelines or not self._scratch or record.version is None:
-            return Judged(records, problem=no_table_for(record))
+        name = fold_name(record.schema, record.table)
+        if name not in self._timelines or not self._scratch or record.version is None:
+            return Judged(records, problem=self._replay_context.no_table_for(record, name))
         file = self._written(inputs, record.version)
         try:
             report = self.decode((file,))
@@ -112,7 +113,7 @@ class StorageReplay:
         expected = rows if as_one and self._may_be_cut(records, rows) else 1
         source_tables = frozenset(part.source_table_id for part in parts)
         problem = _problem(report.files[0], file, record, expected)
-        problem = problem or ("" if parts else no_table_for(record))
+        problem = problem or ("" if parts else self._replay_context.no_table_for(record, name))
         problem = problem or self._replay_context.not_insertable(record, source_tables)
         if problem:
             return Judged(records, problem=problem)
