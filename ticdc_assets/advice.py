@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 _ELSEWHERE: Final = "read the source in a changefeed of another name, with another `target`."
+_REBUILD: Final = "`ticdc-assets rebuild --table {table}`"
 _FROM_SOURCE: Final = "`ticdc-assets rebuild --table {table} --from source`"
 
 
@@ -109,6 +110,16 @@ class Advice(StrEnum):
     RUN_ALL = "The next run of the whole changefeed continues it."
     RUN_OTHER_FIRST = "They wait: run that changefeed first, then this one again."
     # the lake
+    REBUILD = f"{_REBUILD} rebuilds it."
+    REBUILD_IF_IT_STAYS = (
+        f"If it stays, {_REBUILD} makes mirror and history again from the changelog; if a file of the changelog is "
+        f"missing, {_FROM_SOURCE} reads that again first."
+    )
+    NAME_KEY_IF_SENT = (
+        "The rows of that time cannot be in a mirror. Its changelog has them only where the changefeed has "
+        "force-replicate: without it TiCDC sends nothing of a table without a key, not its DROP either. Where they "
+        "were sent, name the key in `keys`, and the mirror continues at once. Otherwise:"
+    )
     DROP_REPLACED = "Nothing more is added here. Drop these tables when nobody reads them."
 
     @property

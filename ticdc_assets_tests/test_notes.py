@@ -64,7 +64,7 @@ def test_advice_names_the_table_and_follows_what_was_found():
 
 def test_each_remedy_has_a_sentence_of_its_own():
     assert len(BY_CODE) == len(Advice.__members__)
-    assert all(advice.endswith(".") for advice in Advice)
+    assert all(advice.endswith((".", ":")) for advice in Advice)
 
 
 def test_the_page_on_bad_input_has_every_code_with_its_remedy():

@@ -243,7 +243,7 @@ def _is_behind(run: ChangefeedRun, table: Reported) -> bool:
     if newest is None:
         return False
     works = pending_work(lake, Plan.of(lake, newest, lake.history()), [table.source_table.id], errors={})
-    return any(not work.damage for work in works)
+    return any(work.damage is None for work in works)
 
 
 def _counted_once(

@@ -11,7 +11,7 @@ from ticdc_assets.assets.checks.results import LagLimits, checkpoint_near_clock,
 from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
 from ticdc_assets.commands.output.each import EXIT_FAILED
-from ticdc_assets.notes import NoteCode
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import topic_faults, unlanded_offsets
@@ -97,7 +97,7 @@ def is_needed(lake: Lake, pending: Pending) -> bool:
         return not pending.is_empty
     unfinished = not record.complete and not blocked_tables(record.tables)
     unfinished |= any(table.has(NoteCode.SET_BACK) for table in record.tables)  # it may have been restored
-    errors: dict[str, str] = {}
+    errors: dict[str, Note] = {}
     plan = Plan.of(lake, record, pending.history)
     behind = pending_work(lake, plan, errors=errors) or pending_histories(lake, plan, errors=errors)
     return unfinished or bool(behind or errors) or views_are_behind(lake, pending.history)

@@ -10,6 +10,7 @@ from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
@@ -93,7 +94,7 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
         One sentence per fault.
     """
     record = lake.control.newest()
-    errors: dict[str, str] = {}
+    errors: dict[str, Note] = {}
     if record is None:
         return []
     history = lake.history()
@@ -103,8 +104,8 @@ def mirrors_followed(terminal: Terminal, config: Config, lake: Lake, run_id: str
 
     with terminal.working(f"{lake.changefeed.name}: updating the mirrors"):
         report = run_mirrors(lake, run_id, jvm_of(config))
-    errors = report.errors if report is not None else {}
-    return [f"{lake.changefeed.name}: {sentence}" for sentence in errors.values()]
+    sentences = report.record.texts(report.errors) if report is not None else {}
+    return [f"{lake.changefeed.name}: {sentence}" for sentence in sentences.values()]
 
 
 # -- in lines ----------------------------------------------------------------------------------------------------------

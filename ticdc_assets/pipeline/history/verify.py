@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history.tables import version_after
 from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, TableVerification, refusal
@@ -90,12 +91,13 @@ def verify(
 
 def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
     """By source table, why its mirror is not complete up to the table's watermark."""
-    errors: dict[str, str] = {}
+    errors: dict[str, Note] = {}
     behind = pending_work(lake, Plan.of(lake, record, lake.history()), errors=errors)
+    errors |= {work.source_table.id: work.damage for work in behind if work.damage is not None}
     held = (TableState.STOPPED, TableState.WAITING)
     return {
-        **{work.source_table.id: work.damage or "its mirror is behind its changelog" for work in behind},
-        **errors,
+        **{work.source_table.id: "its mirror is behind its changelog" for work in behind},
+        **record.texts(errors),
         **{t.source_table: f"it is {t.state}: {t.note}" for t in record.tables if t.state in held},
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import SetBackError
 from ticdc_assets.faults import of_one_table
-from ticdc_assets.notes import UNFIT_CHANGELOGS
+from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.pipeline.set_back import require_whole
@@ -46,7 +46,7 @@ def pending_histories(
     plan: Plan,
     run_id: str = "",
     only: Iterable[str] | None = None,
-    errors: dict[str, str] | None = None,
+    errors: dict[str, Note] | None = None,
     anew: bool = False,
 ) -> list[HistoryWork]:
     """The history tables that are behind the record of the plan. Writes nothing.
@@ -73,7 +73,7 @@ def pending_histories(
         except Exception as error:
             if errors is None:
                 raise
-            errors[source_table.id] = str(of_one_table(error))
+            errors[source_table.id] = Note.of(NoteCode.MIRROR, of_one_table(error))
             continue
         if made is not None:
             works.append(HistoryWork(source_table, place, made))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.history_tables.pending import HistoryWork, pending_histories
 from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarded
@@ -29,7 +30,7 @@ def run_histories(
     only: Iterable[str] | None = None,
     on_progress: OnProgress = no_progress,
     anew: bool = False,
-) -> dict[str, str]:
+) -> dict[str, Note]:
     """Bring history tables up to the record of the plan, each in one commit. An error of one table stops no other.
 
     Args:
@@ -40,7 +41,7 @@ def run_histories(
     Returns:
         By source table, the error that stopped its history table.
     """
-    errors: dict[str, str] = {}
+    errors: dict[str, Note] = {}
     works = pending_histories(lake, plan, run_id, only, errors, anew)
     if works:
         on_progress(f"writing {counted(len(works), 'history', 'histories')}")
@@ -50,15 +51,15 @@ def run_histories(
 
 def _bring_up(
     lake: Lake, run_id: str, jvm: JvmCatalog, works: Sequence[HistoryWork], known: LakeKnowledge
-) -> dict[str, str]:
+) -> dict[str, Note]:
     changefeed = lake.changefeed
 
     def bring_up(work: HistoryWork) -> object:
         options = (changefeed.name, run_id, changefeed.mirror.format_version, changefeed.time_zone)
         writer = HistoryWriter(lake.catalog, jvm, work.place.history_table, *options)
         plan = replace(work.plan, told=known.table(work.source_table, work.plan.high).properties)
-        return guarded(work.source_table, partial(writer.bring_up, plan, work.place.history_location))
+        return guarded(partial(writer.bring_up, plan, work.place.history_location))
 
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
         done = zip(works, pool.map(bring_up, works), strict=True)
-        return {work.source_table.id: found.reason for work, found in done if isinstance(found, Failure)}
+        return {work.source_table.id: found.note for work, found in done if isinstance(found, Failure)}

@@ -18,6 +18,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names import quote, quote_path
 from ticdc_assets.names.folding import fold
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.mirror.exchange_worker import ANSWER, MovedRows, write_moved
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.segments import segments
@@ -82,7 +83,7 @@ class Exchanges:
         self._recorded = plan.recorded
         self._places = plan.locations
         self._all = exchanges_in(plan.history)
-        self.errors: dict[str, str] = {}
+        self.errors: dict[str, Note] = {}
 
     def with_partners(self, only: set[str]) -> set[str]:
         """The source tables, and those that they exchange rows with."""
@@ -101,15 +102,15 @@ class Exchanges:
             for source_table_id in exchange.tables
         )
 
-    def late(self) -> dict[str, str]:
+    def late(self) -> dict[str, Note]:
         """By source table, why it is held: late rows of this table or of its partner precede an exchange that is done.
         Such a row may belong to either table, so neither mirror can be exact."""
-        found: dict[str, str] = {}
+        found: dict[str, Note] = {}
         for exchange in self._all:
             done = [side for side in exchange.sides if self._is_done(exchange, side)]
             if done and any(self._has_late(source_table_id, exchange.ts) for source_table_id in exchange.tables):
                 fault = _fault(exchange, self._source_tables, "no earlier rows after it was applied", "late rows")
-                found.update({side.id: str(fault) for side in done})
+                found.update(dict.fromkeys((side.id for side in done), Note.of(NoteCode.MIRROR, fault)))
         return found
 
     def _has_late(self, source_table_id: str, ts: int) -> bool:
@@ -117,14 +118,14 @@ class Exchanges:
         mark = unfollowed(table, self._mirror(source_table_id)) if table is not None else None
         return mark is not None and mark.first <= ts
 
-    def undone(self) -> dict[str, str]:
+    def undone(self) -> dict[str, Note]:
         """By source table, why it waits for the rows of an exchange."""
-        found: dict[str, str] = {}
+        found: dict[str, Note] = {}
         for exchange in self._all:
             for side in exchange.sides:
                 if self._is_due(exchange, side):
                     fault = _fault(exchange, self._source_tables, "its rows in both changelogs", "none yet")
-                    found.setdefault(side.id, str(fault))
+                    found.setdefault(side.id, Note.of(NoteCode.MIRROR, fault))
         return found
 
     def advance(self, failed: set[str], only: set[str] | None) -> set[str]:
@@ -139,7 +140,7 @@ class Exchanges:
         self.errors = self.late()
         advanced: set[str] = set()
         for exchange in self._all:
-            faults: dict[str, str] = {}
+            faults: dict[str, Note] = {}
             for side in exchange.sides:
                 if not self._is_due(exchange, side):
                     continue
@@ -150,7 +151,7 @@ class Exchanges:
                     self._write(exchange, side, failed)
                     advanced.add(side.id)
                 except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-                    faults[side.id] = str(of_one_table(error))
+                    faults[side.id] = Note.of(NoteCode.MIRROR, of_one_table(error))
             self.errors = {**faults, **self.errors}
         return advanced
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import SetBackError, rebuild_command
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import SetBackError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.commit_range import TableState
@@ -39,7 +40,7 @@ class MirrorWork:
 
     `replayed` is true if a replay added changes below that progress. `must_be_rebuilt` is true if changes of a schema
     version arrived that the mirror has passed; the segments then only bring it to its next version. A mirror with
-    `damage` is not changed, nor is one whose changelog `was_set_back`, as `damage` then says.
+    `damage` is not changed, nor is one whose changelog was set back, as `damage` then says.
     """
 
     source_table: SourceTable
@@ -51,15 +52,14 @@ class MirrorWork:
     is_new: bool = False
     must_be_rebuilt: bool = False
     planned: Progress = field(default_factory=Progress)
-    damage: str = ""
-    was_set_back: bool = False
+    damage: Note | None = None
 
 
 def pending_work(
     lake: Lake,
     plan: Plan,
     only: Iterable[str] | None = None,
-    errors: dict[str, str] | None = None,
+    errors: dict[str, Note] | None = None,
     awaited: Collection[str] = (),
 ) -> list[MirrorWork]:
     """The mirrors that are behind their changelog, or behind the newest columns of their table. Writes nothing.
@@ -83,7 +83,7 @@ def pending_work(
         except Exception as error:
             if errors is None:
                 raise
-            errors[source_table.id] = str(of_one_table(error))
+            errors[source_table.id] = Note.of(NoteCode.MIRROR, of_one_table(error))
             continue
         if work is not None:
             works.append(work)
@@ -104,14 +104,15 @@ def _work(
     try:
         require_whole(lake, recorded, at, changelog)
     except SetBackError as error:
-        return MirrorWork(source_table, place, changelog, (), watermark, damage=str(error), was_set_back=True)
+        damage = Note.of(NoteCode.SET_BACK, error)
+        return MirrorWork(source_table, place, changelog, (), watermark, damage=damage)
     if not list(reached_versions(source_table, watermark)):
         return None
     mirror = mirror_of(lake, source_table.id, place)
-    damage = damage_of(source_table, mirror) if mirror is not None else ""
-    if damage:
-        work = MirrorWork(source_table, place, changelog, (), watermark, damage=damage)
-        return None if Note(NoteCode.MIRROR, damage) in recorded.notes else work
+    damaged = damage_of(source_table, mirror) if mirror is not None else None
+    if damaged is not None:
+        work = MirrorWork(source_table, place, changelog, (), watermark, damage=damaged)
+        return None if damaged in recorded.notes else work
     late = mirror is not None and lake.by_arrival and came_late(source_table, changelog, mirror, watermark)
     left = tuple(segments(source_table, changelog, mirror, watermark, lake.by_arrival))
     if late:
@@ -132,31 +133,35 @@ def mirror_of(lake: Lake, source_table_id: str, place: TableLocations) -> Table 
     return found if found is not None and source_table_of(found) == source_table_id else None
 
 
-def damage_of(source_table: SourceTable, mirror: Table) -> str:
-    """Damage to the mirror by another writer that stops a run, as a sentence; "" where there is none."""
-    name, advice = ".".join(mirror.name()), f"{rebuild_command('.'.join(source_table.name))} rebuilds it."
+def damage_of(source_table: SourceTable, mirror: Table) -> Note | None:
+    """Damage to the mirror by another writer that stops a run."""
+    name = ".".join(mirror.name())
     version, rows_version = int(mirror.properties[VERSION]), version_of(mirror)
     if version != rows_version:
-        return (
+        return _damage(
             f"{name}: expected rows as of the statement at {version}, found those of {rows_version}: "
-            f"the mirror was rolled back to an earlier snapshot. {advice}"
+            "the mirror was rolled back to an earlier snapshot."
         )
     if _is_of_other_statements(source_table, mirror):
-        return (
+        return _damage(
             f"{name}: expected the effects of all statements up to {version} on its rows, found a statement that "
-            f"arrived after newer rows were merged. {advice}"
+            "arrived after newer rows were merged."
         )
     places = field_ids_by_uid(mirror.properties)
     there = {field.field_id for field in mirror.schema().fields}
     if all(ids[0] in there for ids in places.values()):
-        return ""
+        return None
     lost = sorted(
         c.name
         for v in source_table.versions
         for c in v.table.columns
         if c.uid in places and places[c.uid][0] not in there
     )
-    return f"{name}: expected its columns, found none for {', '.join(dict.fromkeys(lost))}: it was dropped. {advice}"
+    return _damage(f"{name}: expected its columns, found none for {', '.join(dict.fromkeys(lost))}: it was dropped.")
+
+
+def _damage(detail: str) -> Note:
+    return Note(NoteCode.MIRROR, detail, (Advice.REBUILD,))
 
 
 def _is_of_other_statements(source_table: SourceTable, mirror: Table) -> bool:

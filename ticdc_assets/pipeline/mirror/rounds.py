@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ticdc_assets.errors import TicdcAssetsError, rebuild_command
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.mirror.merge.plan import MergePlan, can_plan, plan
 from ticdc_assets.pipeline.mirror.merge.task import MergeReport, MergeTask
@@ -50,7 +52,7 @@ class MirrorJob:
 class Failure:
     """Why a mirror stopped before its last segment."""
 
-    reason: str
+    note: Note
 
 
 @dataclass(slots=True)
@@ -106,7 +108,7 @@ def catch_up(
         StaleRunError: another run has published first. Errors that are not of one table are raised too.
     """
     with ThreadPoolExecutor(MIRRORS_AT_ONCE) as pool:
-        mirrors = list(pool.map(lambda job: guarded(job.source_table, lambda: _opened(job)), jobs))
+        mirrors = list(pool.map(lambda job: guarded(lambda: _opened(job)), jobs))
         going = [mirror for mirror in mirrors if isinstance(mirror, _OpenMirror)]
         while going:
             list(pool.map(lambda mirror: _step(mirror, lambda: mirror.next_segment(lake)), going))
@@ -120,23 +122,16 @@ def catch_up(
     return [mirror if isinstance(mirror, Failure) else mirror.failure or mirror.table for mirror in mirrors]
 
 
-def guarded(source_table: SourceTable, work: Callable[[], Answer]) -> Answer | Failure:
-    """The answer of work on one mirror or history, or its Failure, whose reason says what to do. Raises errors that are
+def guarded(work: Callable[[], Answer]) -> Answer | Failure:
+    """The answer of work on one mirror or history, or its Failure, whose note says what to do. Raises errors that are
     not of one table."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
         fault = of_one_table(error)
-        return Failure(str(fault) if isinstance(error, TicdcAssetsError) else f"{fault} {_if_it_stays(source_table)}")
-
-
-def _if_it_stays(source_table: SourceTable) -> str:
-    """The remedy for an error of a library, such as one about a file that is missing."""
-    name = ".".join(source_table.name)
-    return (
-        f"If it stays, {rebuild_command(name)} makes mirror and history again from the changelog; if a file of the "
-        f"changelog is missing, {rebuild_command(name, 'source')} reads that again first."
-    )
+        if isinstance(error, TicdcAssetsError):
+            return Failure(Note.of(NoteCode.MIRROR, fault))
+        return Failure(Note(NoteCode.MIRROR, str(fault), (Advice.REBUILD_IF_IT_STAYS,)))
 
 
 def _opened(job: MirrorJob) -> _OpenMirror:
@@ -145,7 +140,7 @@ def _opened(job: MirrorJob) -> _OpenMirror:
 
 
 def _step(mirror: _OpenMirror, step: Callable[[], None]) -> None:
-    done = guarded(mirror.job.source_table, step)
+    done = guarded(step)
     if isinstance(done, Failure):
         mirror.failure = done
 

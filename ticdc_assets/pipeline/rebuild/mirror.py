@@ -142,5 +142,5 @@ class MirrorRebuild:
     def _finished(self, job: MirrorJob) -> Table:
         [mirror] = catch_up(self.lake, [job], SparkWorkers(self.jvm().spark))
         if isinstance(mirror, Failure):
-            raise NotMadeError(mirror.reason)
+            raise NotMadeError(mirror.note.text(".".join(self.source_table.name)))
         return mirror

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, redacted_error
-from ticdc_assets.notes import LAKE_FAULTS, NoteCode, of_codes
+from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode, of_codes
 from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.mirror.segments import reached_versions
 from ticdc_assets.pipeline.plan import Plan
@@ -98,8 +98,9 @@ def rebuild_tables(
         place = f", {number:,} of {counted(len(chosen), 'table')}" if len(chosen) > 1 else ""
         on_progress(f"rebuilding {'.'.join(source_table.name)}{place}")
         _rebuild_one(lake, jvm, source_table, request, report, on_progress)
-    report.errors |= _with_tries(lambda _: _histories_anew(lake, jvm, request, report, on_progress), "")
+    faults = _with_tries(lambda _: _histories_anew(lake, jvm, request, report, on_progress), "")
     plan = recorded_plan(lake)
+    report.errors |= plan.newest.texts(faults)
     mirrors = _left(plan.newest, report.rebuilt)
     report.record = record_mirrors(lake, report.run_id, plan, mirrors, asked_for_all=False)
     bring_up_views(lake, jvm, plan.history, on_progress)
@@ -139,7 +140,7 @@ def _histories_anew(
     request: RebuildRequest,
     report: RebuildReport,
     on_progress: OnProgress,
-) -> dict[str, str]:
+) -> dict[str, Note]:
     """Rebuild the histories of the rebuilt tables. A mirror that is rebuilt as of a TSO has the same history."""
     if request.at is not None:
         return {}
@@ -151,9 +152,8 @@ def _histories_anew(
 def _left(record: WatermarkRecord, rebuilt: Collection[str]) -> MirrorReport:
     """The rebuilt tables, and the recorded faults of the others."""
     others = [t for t in record.tables if t.source_table not in rebuilt]
-    faults = {t.source_table: note.detail for t in others for note in of_codes(t.notes, *LAKE_FAULTS)}
-    set_back = {t.source_table for t in others if t.has(NoteCode.SET_BACK)}
-    return MirrorReport(record, list(rebuilt), faults, set_back)
+    faults = {t.source_table: note for t in others for note in of_codes(t.notes, *LAKE_FAULTS)}
+    return MirrorReport(record, list(rebuilt), faults)
 
 
 def recorded_plan(lake: Lake) -> Plan:

@@ -71,7 +71,7 @@ def load(
     done = run_mirrors(lake, uuid.uuid4().hex, jvm, on_progress)
     if done is not None:
         report.record = done.record
-        report.errors |= _named(done.record, done.errors)
+        report.errors |= _named(done.record, done.record.texts(done.errors))
     return report
 
 

@@ -61,13 +61,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MirrorReport:
-    """The result for the mirrors: the record, the mirrors that advanced, the errors by source table, and the tables
-    whose changelogs were set back."""
+    """The result for the mirrors: the record, the mirrors that advanced, and the errors by source table."""
 
     record: WatermarkRecord
     merged: list[str] = field(default_factory=list)
-    errors: dict[str, str] = field(default_factory=dict)
-    set_back: set[str] = field(default_factory=set)
+    errors: dict[str, Note] = field(default_factory=dict)
 
 
 def run_mirrors(
@@ -106,9 +104,8 @@ def run_mirrors(
     late = exchanges.late()
     report = MirrorReport(record, errors=dict(late))
     works = pending_work(lake, plan, selected, report.errors, exchanges.awaited())
-    report.errors.update({work.source_table.id: work.damage for work in works if work.damage})
-    report.set_back.update(work.source_table.id for work in works if work.was_set_back)
-    works = [work for work in works if not work.damage and work.source_table.id not in late]
+    report.errors.update({work.source_table.id: work.damage for work in works if work.damage is not None})
+    works = [work for work in works if work.damage is None and work.source_table.id not in late]
     if works:
         on_progress(f"merging {counted(len(works), 'mirror')}")
         _bring_up(lake, run_id, jvm(), works, report, on_progress)
@@ -143,9 +140,9 @@ def _bring_up(
     for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers, on_progress), strict=True):
         outcome = mirror
         if (work.replayed is not None or work.must_be_rebuilt) and not isinstance(mirror, Failure):
-            outcome = guarded(work.source_table, partial(_follow, lake, run_id, jvm, workers, work, job, mirror))
+            outcome = guarded(partial(_follow, lake, run_id, jvm, workers, work, job, mirror))
         if isinstance(outcome, Failure):
-            report.errors[work.source_table.id] = outcome.reason
+            report.errors[work.source_table.id] = outcome.note
         elif work.source_table.id not in report.merged:
             report.merged.append(work.source_table.id)
 
@@ -219,8 +216,7 @@ def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, as
         The new record, or that of another run that has recorded meanwhile.
     """
     record, exchanges = plan.newest, Exchanges(lake, None, plan)
-    errors = {**exchanges.undone(), **exchanges.late(), **report.errors}
-    faults = {i: Note(NoteCode.SET_BACK if i in report.set_back else NoteCode.MIRROR, errors[i]) for i in errors}
+    faults = {**exchanges.undone(), **exchanges.late(), **report.errors}
     found = (_guarded_record(lake, plan, table, faults) for table in record.tables)
     present = [t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found]
     tables = with_quarantine(lake, present, plan.history)
@@ -242,7 +238,7 @@ def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, as
 
 def _behind(lake: Lake, plan: Plan) -> set[str]:
     """The tables that lack changes of their changelog in a mirror or a history table."""
-    errors: dict[str, str] = {}
+    errors: dict[str, Note] = {}
     mirrors = pending_work(lake, plan, errors=errors)
     histories = pending_histories(lake, plan, errors=errors)
     behind = {work.source_table.id for work in mirrors} | {work.source_table.id for work in histories}
@@ -257,7 +253,7 @@ def _guarded_record(lake: Lake, plan: Plan, table: TableRecord, faults: Mapping[
     try:
         return _table_record(lake, plan, table, faults)
     except Exception as error:  # noqa: BLE001  raised again where it is not of one table
-        fault = faults.get(table.source_table) or Note(NoteCode.MIRROR, str(of_one_table(error)))
+        fault = faults.get(table.source_table) or Note.of(NoteCode.MIRROR, of_one_table(error))
         return _with_fault(table, plan, fault)
 
 
@@ -268,9 +264,8 @@ def _table_record(lake: Lake, plan: Plan, table: TableRecord, faults: Mapping[st
     place = plan.locations[source_table.id]
     mirror = mirror_of(lake, source_table.id, place)
     snapshot = mirror.current_snapshot() if mirror is not None else None
-    damage = damage_of(source_table, mirror) if mirror is not None else ""
-    error = damage or _key_came_back(source_table, table.watermark)
-    fault = faults.get(table.source_table) or (Note(NoteCode.MIRROR, error) if error else None)
+    damage = damage_of(source_table, mirror) if mirror is not None else None
+    fault = faults.get(table.source_table) or damage or _key_came_back(source_table, table.watermark)
     if lost_key(source_table, table.watermark) is not None:
         mirror, snapshot = None, None  # it shows rows older than the table's changelog
     if not table.has(NoteCode.LATE_STATEMENT):
@@ -318,14 +313,10 @@ def _without_fault(table: TableRecord, plan: Plan) -> TableRecord:
     return replace(table, state=str(TableState.DROPPED if dropped else TableState.LIVE), notes=rest)
 
 
-def _key_came_back(source_table: SourceTable, watermark: int) -> str | None:
+def _key_came_back(source_table: SourceTable, watermark: int) -> Note | None:
     lost = lost_key(source_table, watermark)
     if lost is None or not source_table.version_at(watermark + 1).table.key:
         return None
-    return (
-        f"{source_table.name[0]}.{source_table.name[1]}: expected a key at all times, "
-        f"found a time without one, which begins at {lost}. "
-        "The rows of that time cannot be in a mirror. Its changelog has them only where the changefeed has "
-        "force-replicate: without it TiCDC sends nothing of a table without a key, not its DROP either. Where they "
-        f"were sent, name the key in `keys`, and the mirror continues at once. Otherwise: {Advice.CREATE_AGAIN}"
-    )
+    name = ".".join(source_table.name)
+    detail = f"{name}: expected a key at all times, found a time without one, which begins at {lost}."
+    return Note(NoteCode.MIRROR, detail, (Advice.NAME_KEY_IF_SENT, Advice.CREATE_AGAIN))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -135,6 +136,11 @@ class WatermarkRecord:
     tables: tuple[TableRecord, ...]
     control_snapshots: tuple[tuple[str, int], ...] = field(default=(), compare=False)
     settled: bool = field(default=False, compare=False)
+
+    def texts(self, notes: Mapping[str, Note]) -> dict[str, str]:
+        """Notes about tables for people, by source table."""
+        names = {table.source_table: f"{table.schema}.{table.table}" for table in self.tables}
+        return {i: note.text(names.get(i, i)) for i, note in notes.items()}
 
     @property
     def held(self) -> tuple[TableRecord, ...]:

@@ -164,7 +164,7 @@ def test_a_foreign_table_in_the_place_of_a_mirror_is_left_alone_and_the_other_mi
 
     assert report is not None
     [fault] = report.errors.values()
-    assert "s.t: expected no table, or the mirror of this source table, found another" in fault
+    assert "s.t: expected no table, or the mirror of this source table, found another" in fault.detail
     assert lakes.load_table(("s", "t")).scan().to_arrow().to_pylist() == [{"mine": 1}]
     assert (feed.record(T).state, feed.record(T).mirror) == ("stopped", None)
     assert feed.record(U).rows == 3

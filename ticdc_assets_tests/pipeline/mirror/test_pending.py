@@ -31,7 +31,7 @@ def test_a_new_mirror_takes_every_version_up_to_the_watermark_of_its_table(feed:
     [work] = feed.work()
 
     assert (work.source_table.id, work.watermark, work.is_new) == (feed.id, 50, True)
-    assert (work.planned, work.replayed, work.must_be_rebuilt, work.damage) == (Progress(), None, False, "")
+    assert (work.planned, work.replayed, work.must_be_rebuilt, work.damage) == (Progress(), None, False, None)
     assert work.changelog.name() == changelog.name()
     assert work.place == feed.lake.table_locations(feed.history)[feed.id]
     assert [(part.low, part.high) for part in work.segments] == [(10, 20), (20, 50)]
@@ -127,7 +127,7 @@ def test_the_error_of_one_table_is_said_of_it_and_the_others_are_planned(feed: F
     record = replace(record, tables=(*record.tables, replace(record.tables[0], source_table=t.id)))
     load = feed.lake.catalog.load_table
     monkeypatch.setattr(feed.lake.catalog, "load_table", _failing_for("t", load))
-    plan, errors = Plan.of(feed.lake, record, both), dict[str, str]()
+    plan, errors = Plan.of(feed.lake, record, both), dict[str, Note]()
 
     assert [work.source_table.id for work in pending_work(feed.lake, plan, errors=errors)] == [u.id]
     assert list(errors) == [t.id]
@@ -199,10 +199,11 @@ def test_a_damaged_mirror_is_left_as_it_is_and_named_once(
 
     [work] = feed.work(feed.record(watermark=60))
 
-    assert sentence in work.damage
-    assert work.damage.endswith("`ticdc-assets rebuild --table shop.t` rebuilds it.")
+    assert work.damage is not None
+    assert sentence in work.damage.detail
+    assert work.damage.text("shop.t").endswith("`ticdc-assets rebuild --table shop.t` rebuilds it.")
     assert (work.segments, work.watermark, work.is_new) == ((), 60, False)
-    assert feed.work(feed.record(watermark=60, notes=(Note(NoteCode.MIRROR, work.damage),))) == []
+    assert feed.work(feed.record(watermark=60, notes=(work.damage,))) == []
 
 
 def _merged_as_of_20(mirror: Table) -> None:

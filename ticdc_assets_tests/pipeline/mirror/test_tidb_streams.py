@@ -88,7 +88,7 @@ def test_mirrors_equal_tidb_after_each_increment_of_720_statements(stream: TidbS
         report = lake.run()
 
         assert report is not None
-        assert all("redo on existing rows" in error for error in report.errors.values()), report.errors
+        assert all("redo on existing rows" in error.detail for error in report.errors.values()), report.errors
         assert sum(record.state != "live" for record in lake.records().values()) <= 2
         assert ts not in {entry["ts"] for entry in stream.truth} or differences(lake, ts) == []
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.mirror import replayed as replay_mirror
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob
 from ticdc_assets.tables.progress import Progress
@@ -26,7 +27,7 @@ def test_a_mirror_is_rebuilt_in_a_folder_that_the_catalog_can_have(
 
     def catch_up(_: Any, jobs: list[MirrorJob], __: Any) -> list[Failure]:
         placed.extend(job.location for job in jobs)
-        return [Failure("a test")]
+        return [Failure(Note(NoteCode.MIRROR, "a test"))]
 
     monkeypatch.setattr(replay_mirror, "catch_up", catch_up)
     nothing: Any = SimpleNamespace(id="s.t@100")
