@@ -6,42 +6,9 @@ those of the folders below it.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
-import ticdc_assets
-
-PACKAGE = Path(ticdc_assets.__path__[0])
-ENTRIES = {
-    "ticdc_assets.cli",
-    "ticdc_assets.component",
-    "ticdc_assets.definitions",
-    "ticdc_assets.pipeline.python_daemon",
-}
-"""Modules that packaging, Dagster and Spark name; no module of the package imports them."""
-
-
-def modules() -> dict[str, Path]:
-    """Each module's name and file; a folder's name is that of its `__init__.py`."""
-    files = PACKAGE.rglob("*.py")
-    return {".".join((PACKAGE.name, *_parts(file))): file for file in files}
-
-
-def _parts(file: Path) -> tuple[str, ...]:
-    parts = file.relative_to(PACKAGE).with_suffix("").parts
-    return parts[:-1] if parts[-1] == "__init__" else parts
-
-
-def imported(file: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The modules of the package that a file imports, also those for types alone and those within functions."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module in known:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield name if name in known else node.module
+from ticdc_assets_tests.imports import ENTRIES, PACKAGE, imported, modules
 
 
 def folder_imports() -> set[tuple[str, str]]:
