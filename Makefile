@@ -14,13 +14,14 @@ $(BIN)/pytest:
 	$(BIN)/pip install -q -e '.[dev]'
 
 test: install ## run the fast tests: no Spark, no Java
-	$(BIN)/pytest -n 2 --dist worksteal -m "not spark and not matrix"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not spark and not matrix and not long"
 
-test-all: install ## run all tests except the matrix
-	$(BIN)/pytest -n 2 --dist worksteal
+test-all: install ## run all tests except the matrix, with more random inputs than plain pytest has
+	TICDC_ASSETS_DELIVERIES=2000 TICDC_ASSETS_HOSTILE_INPUTS=100000 \
+		$(BIN)/pytest -n 2 --dist worksteal -m "not matrix"
 
 matrix: install ## run every recorded variant and seed through Spark and Iceberg (long)
-	$(BIN)/pytest -n 2 --dist worksteal -m matrix
+	TICDC_ASSETS_FIXTURES=$${TICDC_ASSETS_FIXTURES:-../shared/fixtures} $(BIN)/pytest -n 2 --dist worksteal -m matrix
 
 COUNT ?= 120
 SEED ?= 0

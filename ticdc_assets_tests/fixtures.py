@@ -1,7 +1,6 @@
 """Where the workloads made with TiCDC's own encoders lie, and the truth that goes with each.
 
-The full set is found through TICDC_ASSETS_FIXTURES, else next to the repository; the project's own small copies in
-`corpus/` stand in where neither exists.
+TICDC_ASSETS_FIXTURES names the full set; without it, the project's own small copies in `corpus/` stand in.
 """
 
 from __future__ import annotations
@@ -21,11 +20,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 def _fixtures_root() -> Path | None:
     named = os.environ.get("TICDC_ASSETS_FIXTURES")
-    neighbour = Path(__file__).resolve().parents[2] / "shared" / "fixtures"
-    for candidate in (Path(named) if named else neighbour,):
-        if candidate.is_dir():
-            return candidate.resolve()
-    return None
+    return Path(named).resolve() if named and Path(named).is_dir() else None
 
 
 FIXTURES: Path | None = _fixtures_root()

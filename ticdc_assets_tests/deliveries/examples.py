@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from ticdc_assets_tests.deliveries.memory_lake import small_and_cheap
 from ticdc_assets_tests.deliveries.wires import WIRES
 
-EXAMPLES = int(os.environ.get("TICDC_ASSETS_DELIVERIES", "2000"))
+EXAMPLES = int(os.environ.get("TICDC_ASSETS_DELIVERIES", "240"))
 """How many examples there are, over all protocols of messages and of storage."""
 NUMBER = int(os.environ.get("TICDC_ASSETS_DELIVERIES_SEED", "0"))
 """Which ones: another number gives other examples."""

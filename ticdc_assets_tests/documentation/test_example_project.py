@@ -64,6 +64,7 @@ def test_the_example_project_loads_and_its_changefeed_runs(project: dg.Definitio
     assert materializations(ran)["shop/mirror/shop/users"]["dagster/row_count"] == USERS
 
 
+@pytest.mark.variants(1)
 @pytest.mark.usefixtures("ran")
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_asset_of_each_engine_reads_what_came_out(project: dg.Definitions, name: str):

@@ -102,6 +102,7 @@ def test_every_form_of_a_recorded_mirror_has_the_rows_of_its_tso(lake: FeedLake)
         resource.mirror("shop.orders").to_spark(where=EqualTo("id", 3))  # type: ignore[arg-type]
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("reader", sorted(SNIPPETS.keys() - {"Spark"}))
 @pytest.mark.parametrize("table", TABLES)
 def test_the_snippet_of_each_reader_reads_changelogs_and_mirrors(

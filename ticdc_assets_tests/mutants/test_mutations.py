@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from ticdc_assets_tests.mutants.__main__ import modules
 from ticdc_assets_tests.mutants.mutations import mutants_of
 
@@ -42,6 +44,7 @@ def test_each_kind_of_expression_is_changed_and_nothing_else(tmp_path: Path):
     ]
 
 
+@pytest.mark.long
 def test_a_mutant_of_any_module_is_a_module_that_is_not_the_same():
     for path in modules():
         for mutant in mutants_of(path)[::20]:

@@ -39,6 +39,7 @@ def stages(tmp_path: Path, capfd: Any) -> Iterator[Stages]:
     spark.stop()
 
 
+@pytest.mark.long
 def test_tables_equal_the_truth_all_morning(stages: Stages):
     stages.a_new_changefeed_has_its_first_run()
     stages.statements_and_new_tables_arrive()
@@ -50,6 +51,7 @@ def test_tables_equal_the_truth_all_morning(stages: Stages):
     stages.all_checks_pass()
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 def test_tables_equal_the_truth_all_day(stages: Stages):
     """What the morning leaves out: rebuilds under live runs, the end of the day, compaction and expiry."""

@@ -40,6 +40,7 @@ def started(archive: Path, *more: str, class_path: str | None = None) -> subproc
 # -- the use -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_java_starts_from_the_archive(made: Path):
     assert started(made, "-Xshare:on").returncode == 0
@@ -50,6 +51,7 @@ def _flip(data: bytes) -> bytes:
     return data[:middle] + bytes(byte ^ 0xFF for byte in data[middle : middle + 4096]) + data[middle + 4096 :]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "damage",

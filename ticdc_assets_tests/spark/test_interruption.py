@@ -22,6 +22,7 @@ SECONDS_MAX = 60
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, DagsterExecutionInterruptedError])
 def test_an_interruption_does_not_wait_for_the_job_and_later_calls_get_their_own_answers(
     tmp_path: Path, kind: type[BaseException], caplog: pytest.LogCaptureFixture

@@ -43,6 +43,7 @@ def javas_below(pid: int) -> list[int]:
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if line.split()[1] == "java"]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda sent: sent.name)
 def test_no_jvm_stays_where_the_process_ends_while_spark_starts(tmp_path: Path, sent: signal.Signals):
@@ -129,6 +130,7 @@ def _started_after_java_was_killed(when: str) -> tuple[str, bool, bool]:
     return str(caught.value), is_started, handlers == {signal.getsignal(signal.SIGINT)}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("when", ["Java has begun", "the session has its settings"])
 def test_a_start_whose_java_is_killed_can_be_tried_again(when: str):

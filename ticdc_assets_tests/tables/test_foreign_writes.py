@@ -66,6 +66,7 @@ def test_writes_from_before_a_table_was_last_empty_do_not_count(table: Table):
     assert foreign_writes(table) == ()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_statements_and_rebuilds_are_own_writes_and_a_rebuild_undoes_those_of_others(tmp_path: Path):
     made = Sink(tmp_path / "bucket")

@@ -30,6 +30,7 @@ def has_plain_key(history: History) -> bool:
     return not any(step.held for step in steps_of(history))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_mirrors_hold_what_the_server_had_after_every_run(tmp_path: Path):
     chosen = [history for history in recorded("random") if has_plain_key(history)][:TABLES]

@@ -30,6 +30,7 @@ def test_tables_become_what_the_server_made_of_them(kind: str):
     assert sum(not step.held for step in plain) >= len(recorded(kind))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_become_what_the_server_made_of_them_or_hold_their_table(tmp_path: Path):
     changed = [step for kind in KINDS for step in steps(kind) if step.converts or step.deletes]

@@ -56,6 +56,7 @@ def test_a_request_that_cannot_be_meant_fails_with_one_sentence(asked: dict[str,
     assert said in sentence
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_job_and_the_command_make_a_mirror_anew(tmp_path: Path, capfd: Any):
     spark.stop()  # another test's session has other settings

@@ -205,6 +205,7 @@ def rebuilt(feed: Feed, **wish: Any) -> RebuildReport:
     return rebuild_tables(feed.lake.lake, lambda: jvm, RebuildRequest(("s.t",), **wish))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_rebuild_from_the_source_heals_what_a_rebuild_from_the_changelog_would_not(made: Sink):
     settings: dict[str, Any] = {"history": ["s.t"], "views": "{schema}__recorded.{table}"}
@@ -321,6 +322,7 @@ ROUNDS = (
 """Keys that change together. `sink_uri` and `config` are as in the test above: they are read in the changelogs only."""
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_mirrors_histories_and_views_follow_every_change_and_the_change_back(made: Sink):
     with_held_table(made)

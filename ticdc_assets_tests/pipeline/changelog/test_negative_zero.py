@@ -89,6 +89,7 @@ def test_files_keep_the_sign(sink: type[Sink], tmp_path: Path):
     assert changes(feed.lake) == [("I", KEPT, None)]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 def test_a_mirror_keeps_the_sign(wire: Wire, tmp_path: Path):
@@ -101,6 +102,7 @@ def test_a_mirror_keeps_the_sign(wire: Wire, tmp_path: Path):
     assert list(map(str, found)) == list(KEPT.values())
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 def test_both_zeros_are_one_key(wire: Wire, tmp_path: Path):

@@ -120,6 +120,7 @@ def of_remedy(value: Any) -> str | None:
     return named.get(value) if isinstance(value, SchemaState) else getattr(value, "__name__", "")
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize(("before", "after", "advice", "remedy"), REMEDIES, ids=of_remedy)
 @pytest.mark.parametrize(("wire", "runs_between"), zip(WIRES.values(), cycle([False, True]), strict=False), ids=WIRES)
 def test_the_rows_before_are_there_and_the_note_tells_how_to_go_on(
@@ -148,6 +149,7 @@ def test_the_rows_before_are_there_and_the_note_tells_how_to_go_on(
     assert lake.complete_tso() > 0
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("wire", [OpenProtocol(), CanalJson(), UndatedCanalJson(), Avro(Path(), told=True)],
                          ids=lambda wire: type(wire).__name__)  # fmt: skip
 @pytest.mark.parametrize(("before", "after", "advice", "remedy"), REMEDIES[:3], ids=of_remedy)
@@ -248,6 +250,7 @@ def made_again(server: Server) -> None:
     server.drop(("s", "old"))
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("is_created", [True, False])
 @pytest.mark.parametrize("remedy", ["left out", "created again"])
 @pytest.mark.parametrize("seconds", [0, 1])

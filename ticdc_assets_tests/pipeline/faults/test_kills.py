@@ -44,6 +44,7 @@ def cases() -> Iterator[ParameterSet]:
                 yield pytest.param(workload, moment, id=f"{variant}-{moment}", marks=marks)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize(("workload", "moment"), cases())
 def test_changelogs_hold_every_change_once_after_runs_that_were_killed(
     workload: Workload, moment: Failpoint, tmp_path: Path

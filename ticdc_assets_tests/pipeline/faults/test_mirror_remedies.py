@@ -150,6 +150,7 @@ REMEDIES: dict[str, Remedy] = {
 }
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("remedy", REMEDIES.values(), ids=REMEDIES.keys())
 def test_the_remedy_in_the_note_lets_the_table_go_on(remedy: Remedy, tmp_path: Path):
     scene = Scene(SmallStream(tmp_path))

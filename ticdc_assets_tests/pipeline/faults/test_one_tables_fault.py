@@ -68,6 +68,7 @@ def _metadata(lake: FeedLake, part: str) -> str:
     return table.metadata_location.removeprefix("file://").removeprefix("file:")
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_a_mirror_that_is_damaged_is_held_alone(harm: Callable[[FeedLake], None], tmp_path: Path):
@@ -177,6 +178,7 @@ class _Avro(CanalJson):
     sink_uri = "kafka://host/feed?protocol=avro"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("is_apart", [False, True], ids=["one run", "a run each"])
 def test_a_table_of_another_key_type_that_takes_a_name_begins_again_and_the_others_have_their_mirrors(
@@ -204,6 +206,7 @@ def test_a_table_of_another_key_type_that_takes_a_name_begins_again_and_the_othe
 # -- what is reported --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_an_error_of_java_has_its_class_and_place_and_the_log_has_its_frames_without_a_value(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

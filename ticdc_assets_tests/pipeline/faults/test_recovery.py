@@ -47,6 +47,7 @@ def test_a_run_and_its_recovery_are_killed(first: Failpoint, second: Failpoint, 
     assert feed.run() is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.matrix)])
 def test_runs_that_are_cancelled_at_any_time_lose_and_double_nothing(count: int, tmp_path: Path):
     made = sink(tmp_path)

@@ -205,6 +205,7 @@ def test_a_comparison_of_two_tsos_leaves_out_a_changelog_that_was_set_back(feed:
     assert (found["s", "u"].reason, found["s", "u"].added) == ("", 1)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["mirror", "history_table"])
 @pytest.mark.parametrize("is_registered", [True, False], ids=["registered", "rolled back"])
@@ -256,6 +257,7 @@ def rebuild(feed: Feed, **wish: object) -> RebuildReport:
     return rebuild_tables(feed.lake.lake, lambda: jvm, RebuildRequest(("s.t",), **wish))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_rebuild_from_a_changelog_that_was_set_back_is_refused_and_one_from_the_source_heals_it(
     made: Sink, feed: Feed
@@ -278,6 +280,7 @@ def test_a_rebuild_from_a_changelog_that_was_set_back_is_refused_and_one_from_th
     assert shown(feed, T) == [*rows, (5, "five")]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_source_without_the_lost_changes_is_refused_since_the_mirror_shows_them(made: Sink, feed: Feed):
     feed.lake.mirrors()

@@ -93,6 +93,7 @@ def test_a_pin_is_the_newest_record_up_to_the_tso_and_tags_every_table(lake: Pin
     assert recorded_snapshot(lake.feed.lake, 199)["tso"] == 150
 
 
+@pytest.mark.long
 def test_a_pin_again_is_the_same_pin_and_another_tso_under_its_name_is_refused(lake: PinnedLake):
     assert pin(lake.feed.lake, lambda: pytest.fail("nothing to tag"), NAMED, 150).tso == 150
     with pytest.raises(ConfigError, match=r"a name that pins no other TSO than 250, found end-of-july at 150"):
@@ -125,6 +126,7 @@ def test_spark_reads_all_tables_as_they_were(lake: PinnedLake):
     assert sorted(row.id for row in tagged.collect()) == [1, 2]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("reader", ["pyiceberg", "polars", "duckdb"])
 def test_a_reader_reads_all_tables_as_they_were(reader: str, lake: PinnedLake, tmp_path: Path):
     catalog = {"type": "sql", "uri": lake.feed.config.catalog.uri}

@@ -117,6 +117,7 @@ def test_histories_follow_changes_statements_and_late_rows_wherever_a_run_ends(t
     assert feed.lake.snapshots() == snapshots
 
 
+@pytest.mark.long
 def test_a_rebuild_makes_a_history_again_and_a_drop_ends_its_rows(tmp_path: Path):
     sink, feed = made(tmp_path)
     run(feed)
@@ -138,6 +139,7 @@ def test_a_rebuild_makes_a_history_again_and_a_drop_ends_its_rows(tmp_path: Path
     assert ordered(ended) == [(1, 110, 150), (1, 150, 1100), (3, 130, 160)]
 
 
+@pytest.mark.long
 def test_rows_have_no_version_while_their_table_is_dropped(tmp_path: Path):
     """`plain` is dropped in one run and comes back in the next one, `was` is dropped and comes back twice in one run.
     Then a late row comes."""

@@ -45,6 +45,7 @@ def shown(feed: Feed, table: tuple[str, str] = P) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in rows.to_pylist())
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("one", "other", "settings"), PAIRS)
 def test_statements_change_only_their_column(tmp_path: Path, one: str, other: str, settings: dict[str, Any]):
     sink = Sink(tmp_path / "bucket")
@@ -71,6 +72,7 @@ def test_statements_change_only_their_column(tmp_path: Path, one: str, other: st
 
 
 # TiDB compares the columns of the two tables without regard to case.
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("one", "other", "in_q"), [("ſ", "s", "S"), ("Σ", "ς", "ς")])
 def test_a_partition_is_exchanged_by_its_own_column(tmp_path: Path, one: str, other: str, in_q: str):
     sink = Sink(tmp_path / "bucket")

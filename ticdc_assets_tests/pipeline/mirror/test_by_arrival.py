@@ -34,6 +34,7 @@ DEBEZIUM = workloads("debezium", "seed1")
 CANAL = "kafka://host/feed?protocol=canal-json"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", of_full_set(PLAIN_CANAL), ids=lambda w: w.name)
 def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, tmp_path: Path):
@@ -47,6 +48,7 @@ def test_canal_json_without_the_extension_ends_at_the_truth(workload: Workload, 
     assert lake.differences(max(entry["ts"] for entry in workload.truth)) == []
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", of_full_set(PLAIN_CANAL), ids=lambda w: w.name)
 def test_growing_files_of_single_partitions_without_the_extension_end_at_the_truth(workload: Workload, tmp_path: Path):
@@ -68,6 +70,7 @@ def test_growing_files_of_single_partitions_without_the_extension_end_at_the_tru
     assert lake.run() is None
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", DEBEZIUM, ids=lambda w: w.name)
 def test_debezium_ends_with_every_row_of_the_truth(workload: Workload, tmp_path: Path):
@@ -86,6 +89,7 @@ def test_debezium_ends_with_every_row_of_the_truth(workload: Workload, tmp_path:
         assert max(found.values(), default=1) == 1
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", of_full_set(AVRO), ids=lambda w: w.name)
 def test_avro_without_statements_ends_with_the_last_row_of_every_key(workload: Workload, tmp_path: Path):
@@ -138,6 +142,7 @@ def last_rows(workload: Workload) -> dict[tuple[str, str], dict[tuple[Any, ...],
     return tables
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("moment", [Failpoint.AFTER_CHANGELOG_COMMIT, Failpoint.AFTER_MIRROR_COMMIT])
 def test_rows_of_a_newer_version_come_after_a_run_that_ended_before_them(tmp_path: Path, moment: Failpoint):
@@ -164,6 +169,7 @@ def test_rows_of_a_newer_version_come_after_a_run_that_ended_before_them(tmp_pat
     assert feed.lake.mirrors("again").merged == []
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_of_an_older_version_that_come_late_are_merged_as_if_they_had_come_before(tmp_path: Path):
     """Partitions are independent: messages from before a statement on one may come after messages from behind it on

@@ -56,6 +56,7 @@ def assert_held(feed: Feed, said: str) -> None:
     assert (feed.state(LATER), feed.note(LATER)) == ("live", "")
 
 
+@pytest.mark.long
 def test_a_mirror_that_was_set_back_behind_a_statement_is_held(feed: Feed):
     """The one that was set back behind no statement comes forward by itself."""
     rolled_back(feed, "later")
@@ -68,6 +69,7 @@ def test_a_column_that_was_dropped_by_hand_is_noticed(feed: Feed):
     assert_held(feed, "expected its columns, found none for n")
 
 
+@pytest.mark.long
 def test_a_table_that_is_held_for_two_reasons_stays_held_once_its_mirror_is_rebuilt(feed: Feed):
     """It stopped at a statement, before or after its mirror was damaged."""
     rolled_back(feed, "later")

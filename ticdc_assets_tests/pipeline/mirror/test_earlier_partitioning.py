@@ -18,6 +18,7 @@ def expected(runs: int) -> list[tuple[int, str]]:
     return [(key, name) for key, name in names if key > 1 or runs < ROWS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain_runs", [0, 3])
 def test_rows_in_files_of_an_earlier_partitioning_are_replaced(
     plain_runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -119,6 +119,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize(("cut", "inside"), CUTS, ids=["range", "list", "hash"])
 @pytest.mark.parametrize("in_steps", [False, True])
@@ -210,6 +211,7 @@ def test_rows_that_belong_elsewhere_hold_both_mirrors(tmp_path: Path) -> None:
     assert states(lake) == {"p": "stopped", "t": "stopped", "other": "live"}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_table_that_was_exchanged_and_dropped_at_once_has_given_its_rows(tmp_path: Path) -> None:
     pair = Pair(SmallStream(tmp_path)).begin()

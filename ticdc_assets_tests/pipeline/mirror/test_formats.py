@@ -101,6 +101,7 @@ def test_a_mirror_whose_files_were_rewritten_goes_on_with_one_row_a_key(tmp_path
     assert shown(feed) == [(1, "eins"), (2, "due")]
 
 
+@pytest.mark.long
 def test_rows_are_counted_too_where_a_delete_file_is_of_several_data_files(tmp_path: Path):
     sink = written(tmp_path)
     feed = sink.feed(tmp_path / "lake", format_version=2)

@@ -17,6 +17,7 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Follower:
     return Follower(tmp_path, monkeypatch)
 
 
+@pytest.mark.long
 def test_the_files_after_each_commit_are_those_that_java_lists(follower: Follower):
     for _ in range(ROWS):
         follower.run()
@@ -31,6 +32,7 @@ def test_the_files_after_each_commit_are_those_that_java_lists(follower: Followe
     assert shown(follower.feed, "plain") == [(key, name) for key, name in names.items() if name is not None]
 
 
+@pytest.mark.long
 def test_after_a_commit_of_another_java_lists_the_files(follower: Follower):
     for _ in range(3):
         follower.run()
@@ -45,6 +47,7 @@ def test_after_a_commit_of_another_java_lists_the_files(follower: Follower):
     assert (4, "new") in shown(follower.feed, "plain")
 
 
+@pytest.mark.long
 def test_a_mirror_with_many_files_takes_as_many_calls_as_one_with_few(follower: Follower):
     """Java would be asked for each file and each of its deletes otherwise."""
     calls = []

@@ -90,6 +90,7 @@ def check_replayed(workload: Workload, folder: Path, writes_each: int) -> None:
         assert lake.recorded_differences(ts) == [], f"later, at {ts}"
 
 
+@pytest.mark.variants(5)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "workload", [*(w for w in ONE_OF_EACH if w.root.parent.name in WHOLE), *STREAMS], ids=lambda w: w.name
@@ -104,6 +105,7 @@ def test_mirrors_equal_the_truth_at_every_snapshot_tso(workload: Workload, tmp_p
     check_stepwise(workload, tmp_path)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("settings", [{"format_version": 2}, {"partition": "bucket(3)"}], ids=["format 2", "buckets"])
 def test_mirrors_that_only_spark_merges_equal_the_truth_too(settings: dict[str, Any], tmp_path: Path):
@@ -120,6 +122,7 @@ def test_long_segments_are_taken_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     check_whole_run(workload, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_what_workers_are_unfit_for_is_merged_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One share of two finds itself unfit; what the other wrote is removed."""
@@ -140,6 +143,7 @@ def unfit_at_times(task: MergeTask) -> MergeReport:
     return MergeReport(task.source_table_id, unfit="a test") if task.share else merge(task)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", [w for w in ONE_OF_EACH if w.root.parent.name in REPLAYED], ids=lambda w: w.name)
 def test_mirrors_follow_a_bucket_that_fills_while_they_run(workload: Workload, tmp_path: Path):

@@ -198,6 +198,7 @@ def create(name: str, columns: Columns) -> str:
     return f"CREATE TABLE `{name}` (`id` INT NOT NULL,{','.join([*written, '`v` VARCHAR(20)'])},PRIMARY KEY(`id`))"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("format_version", "names"),
     [
@@ -251,6 +252,7 @@ def rows_of(feed: Feed) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
 
+@pytest.mark.long
 def test_fields_that_an_earlier_release_named_like_a_column_are_renamed(tmp_path: Path):
     sink, feed = two_rows(tmp_path, "none", "INT", 1, 2)
     sql(feed, "ALTER TABLE {}.t ADD PARTITION FIELD bucket(2, c) AS c_bucket")
@@ -269,6 +271,7 @@ def test_fields_that_an_earlier_release_named_like_a_column_are_renamed(tmp_path
     assert rows_of(feed) == [{"id": 1, "c": 1, "c_bucket": 6, "v": "b"}, {"id": 2, "c": 2, "c_bucket": 5, "v": "a"}]
 
 
+@pytest.mark.long
 def test_a_mirror_that_an_earlier_release_left_half_changed_goes_on(tmp_path: Path):
     sink, feed = two_rows(tmp_path, "day(c)", "DATETIME", *DAYS[:2])
     sql(feed, "ALTER TABLE {}.t RENAME COLUMN c TO c__v1100")  # where it stopped
@@ -282,6 +285,7 @@ def test_a_mirror_that_an_earlier_release_left_half_changed_goes_on(tmp_path: Pa
     assert rows_of(feed) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", [Failpoint.BRANCH_WRITTEN, Failpoint.AFTER_MIRROR_COMMIT])
 def test_a_run_that_ends_in_the_middle_of_a_statement_leaves_the_mirror_as_it_was(tmp_path: Path, moment: Failpoint):
     sink, feed = two_rows(tmp_path, "day(c)", "DATETIME", *DAYS[:2])
@@ -316,6 +320,7 @@ def test_a_conversion_that_sql_cannot_compute_is_exact(tmp_path: Path):
     assert [row["c"] for row in rows_of(feed)] == ["0.30000000000000004", "1" + "0" * 22]
 
 
+@pytest.mark.long
 def test_a_conversion_that_cannot_be_computed_leaves_columns_and_rows_as_they_were(tmp_path: Path):
     sink, feed = two_rows(tmp_path, "none", "DATETIME", *DAYS[:2])
     before = rows_of(feed)

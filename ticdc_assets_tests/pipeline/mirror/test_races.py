@@ -87,6 +87,7 @@ def assert_merged(feed: Feed, made: Sink) -> None:
         assert progress_of(table).watermark == newest.tso
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 def test_one_of_two_processes_that_merge_at_once_publishes(tmp_path: Path):
     rounds, sinks = [], []
@@ -111,6 +112,7 @@ def test_one_of_two_processes_that_merge_at_once_publishes(tmp_path: Path):
     assert any(OVERTAKEN in outcome for outcome in outcomes)
 
 
+@pytest.mark.long
 def test_a_merge_that_is_overtaken_as_it_opens_its_mirror_publishes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -136,6 +138,7 @@ def test_a_merge_that_is_overtaken_as_it_opens_its_mirror_publishes_nothing(
     assert_merged(feed, made)
 
 
+@pytest.mark.long
 def test_a_merge_that_is_overtaken_between_two_parts_publishes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(segments, "SEGMENT_ROWS", 1)
     made = sink(tmp_path)
@@ -158,6 +161,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("query", "columns", "left"), STATEMENTS.values(), ids=STATEMENTS)
 def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
     tmp_path: Path, query: Callable[[str], str], columns: list[dict[str, str]], left: list[int]
@@ -186,6 +190,7 @@ def test_a_merge_that_is_overtaken_inside_a_statement_publishes_no_more(
         assert set(watermarks) == {1000, 1100, 2000}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["_applied_aside", "_finish"])
 def test_an_overtaken_merge_does_not_apply_a_step_of_a_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -222,6 +227,7 @@ def test_an_overtaken_merge_does_not_apply_a_step_of_a_statement(
     assert shown(feed, T) == [(2, "two", 7), (3, "three", 8)]
 
 
+@pytest.mark.long
 def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brought_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -255,6 +261,7 @@ def test_a_merge_that_follows_a_replay_takes_no_row_back_that_another_has_brough
     assert feed.lake.mirrors("last").merged == []
 
 
+@pytest.mark.long
 def test_a_merge_that_landed_and_was_answered_with_a_conflict_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -277,6 +284,7 @@ def test_a_merge_that_landed_and_was_answered_with_a_conflict_keeps_its_files(
     assert_merged(feed, made)
 
 
+@pytest.mark.long
 def test_a_commit_at_the_moment_of_a_statement_of_spark_is_that_of_a_run_that_was_first(tmp_path: Path):
     """A raw CommitFailedException would hold the table, and end a rebuild that is to be tried again."""
     made = sink(tmp_path)

@@ -68,6 +68,7 @@ def test_the_mirror_of_a_dropped_table_goes_where_the_changefeed_says_so(tmp_pat
     assert (again.merged, mirror(feed, T)) == ([], None)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_mirror_of_a_table_that_comes_back_is_made_again(tmp_path: Path):
     made = sink(tmp_path)
@@ -105,6 +106,7 @@ def test_a_new_table_of_the_name_of_one_that_was_dropped_has_a_mirror_of_its_own
     assert [name for *_, name in feed.lake.lake.catalog.list_tables(("s",))] == ["t", "u"]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_dropped_table_keeps_its_mirror_by_default(tmp_path: Path):
     made = sink(tmp_path)

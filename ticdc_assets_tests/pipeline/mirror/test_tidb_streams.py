@@ -52,6 +52,7 @@ IN_EVERY_RUN = ("simple-avro", "storage-csv")
 HOLDS = {NoteCode.STATEMENT, NoteCode.MIRROR}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.spark
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_mirrors_equal_tidb_after_each_increment(stream: TidbStream, tmp_path: Path):
@@ -64,6 +65,7 @@ def test_mirrors_equal_tidb_after_each_increment(stream: TidbStream, tmp_path: P
         assert ts not in snapshots or lake.differences(ts) == []
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_mirrors_equal_tidb_where_all_arrives_at_once(stream: TidbStream, tmp_path: Path):
@@ -77,6 +79,7 @@ def test_mirrors_equal_tidb_where_all_arrives_at_once(stream: TidbStream, tmp_pa
 # -- a random workload ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "stream",

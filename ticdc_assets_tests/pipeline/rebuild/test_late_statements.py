@@ -31,6 +31,7 @@ def assert_live(feed: Feed) -> None:
     assert newest.complete
 
 
+@pytest.mark.long
 def test_columns_that_were_others_are_read_again_from_the_source(sink: Sink, tmp_path: Path):
     """The column `name` was dropped and made again, of which the folder of a later version did not tell."""
     sink.alter(T, 320, "ALTER TABLE `t` COMMENT = ''")
@@ -57,6 +58,7 @@ def test_columns_that_were_others_are_read_again_from_the_source(sink: Sink, tmp
     assert_live(feed)
 
 
+@pytest.mark.long
 def test_a_table_that_was_made_again_gives_its_rows_back(sink: Sink, tmp_path: Path):
     """The row of 300 is of the second table of the name, and was taken for one of the first."""
     feed = sink.feed(tmp_path / "lake")
@@ -82,6 +84,7 @@ def test_a_table_that_was_made_again_gives_its_rows_back(sink: Sink, tmp_path: P
     assert newest.complete
 
 
+@pytest.mark.long
 def test_a_truncate_that_comes_after_newer_rows_is_done_by_rebuild(sink: Sink, tmp_path: Path):
     feed = sink.feed(tmp_path / "lake")
     feed.lake.run()
@@ -100,6 +103,7 @@ def test_a_truncate_that_comes_after_newer_rows_is_done_by_rebuild(sink: Sink, t
     assert_live(feed)
 
 
+@pytest.mark.long
 def test_a_truncate_that_comes_before_newer_rows_is_done_by_the_run(tmp_path: Path):
     sink = Sink(tmp_path / "bucket", checkpoint=1000)
     sink.table(T)
@@ -115,6 +119,7 @@ def test_a_truncate_that_comes_before_newer_rows_is_done_by_the_run(tmp_path: Pa
     assert_live(feed)
 
 
+@pytest.mark.long
 def test_a_rebuild_makes_the_mirrors_of_tables_whose_folders_came_in_another_order(tmp_path: Path):
     """`a` became `b`, then `c` became `a`: each folder alone tells of a table of its own."""
     sink = Sink(tmp_path / "bucket", checkpoint=1000)

@@ -13,6 +13,7 @@ from ticdc_assets_tests.pipeline.two_tables import T, U, shown
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_mirror_without_one_of_its_files_is_held_until_it_is_rebuilt(tmp_path: Path):
     made = Sink(tmp_path / "bucket")
     for name in (T, U):

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 T, U = ("s", "t"), ("s", "u")
 
 
+@pytest.mark.long
 def test_records_that_were_read_again_are_resolved_and_those_that_are_still_bad_are_not(tmp_path: Path):
     sink = Sink(tmp_path / "bucket")
     whole = {}

@@ -69,6 +69,7 @@ def test_a_damaged_mirror_is_whole_again_and_runs_go_on(sink: Sink, tmp_path: Pa
     assert feed.lake.publish() is None
 
 
+@pytest.mark.long
 def test_a_mirror_as_of_a_tso_is_brought_forward_by_the_next_run(sink: Sink, tmp_path: Path):
     feed = sink.feed(tmp_path)
     feed.lake.run()
@@ -86,6 +87,7 @@ def test_a_mirror_as_of_a_tso_is_brought_forward_by_the_next_run(sink: Sink, tmp
     assert shown(feed, "later") == whole
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("tables", "at", "said"),
     [
@@ -106,6 +108,7 @@ def test_a_request_that_cannot_be_meant_changes_nothing(sink: Sink, tmp_path: Pa
     assert feed.lake.snapshots() == before
 
 
+@pytest.mark.long
 def test_a_rebuild_that_is_killed_leaves_the_mirror_as_it_was(
     sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -130,6 +133,7 @@ def _broken(*_: Any) -> None:
     raise BrokenRunError
 
 
+@pytest.mark.long
 def test_a_run_that_comes_first_is_not_undone(sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The run moves the mirror while it is rebuilt: the rebuild begins again, and has what the run brought."""
     feed = sink.feed(tmp_path)
@@ -203,6 +207,7 @@ def test_changelog_and_mirror_come_again_from_the_files(sink: Sink, tmp_path: Pa
     assert take_in_late_files(feed.lake.lake, write=True) == LateFiles()
 
 
+@pytest.mark.long
 def test_without_a_name_every_table_comes_again_from_the_files(sink: Sink, tmp_path: Path):
     """Also one without a key, which has no mirror."""
     log = ("s", "log")
@@ -236,6 +241,7 @@ def test_a_source_that_lacks_what_the_changelog_has_changes_nothing(sink: Sink, 
     assert clones(feed) == []
 
 
+@pytest.mark.long
 def test_messages_are_read_again_from_the_first_offset(tmp_path: Path):
     stream, a, b = SmallStream(tmp_path), shape("a"), shape("b")
     for number, table in enumerate((a, b)):

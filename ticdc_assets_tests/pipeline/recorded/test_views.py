@@ -129,6 +129,7 @@ def recorded_views_run(feed: Feed, jvm: Any) -> Any:
     return report.record
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", [Failpoint.AFTER_RECORD, Failpoint.VIEWS_REPLACED])
 def test_views_of_a_killed_run_are_made_by_the_next_one(tmp_path: Path, moment: Failpoint):
     sink, feed = made(tmp_path)
@@ -145,6 +146,7 @@ def test_views_of_a_killed_run_are_made_by_the_next_one(tmp_path: Path, moment: 
     assert [row[0] for row in shown(feed, "a")] == [2]
 
 
+@pytest.mark.long
 def test_a_view_that_a_killed_run_has_made_is_dropped_when_its_table_has_another_name(tmp_path: Path):
     sink, feed = made(tmp_path)
     killed_at(feed, Failpoint.VIEWS_REPLACED)
@@ -155,6 +157,7 @@ def test_a_view_that_a_killed_run_has_made_is_dropped_when_its_table_has_another
     assert names_of_views(feed) == ["b", "c"]
 
 
+@pytest.mark.long
 def test_a_run_that_is_overtaken_between_its_record_and_its_views_leaves_those_of_the_newest_record(tmp_path: Path):
     sink, feed = made(tmp_path)
 
@@ -185,6 +188,7 @@ def test_views_follow_renames_drops_and_new_tables(tmp_path: Path):
     assert [row[:2] for row in shown(feed, "c")] == [(1, "first"), (2, "second")]
 
 
+@pytest.mark.long
 def test_two_tables_that_swap_names_have_views_of_their_own_rows_while_the_run_is_on_its_way(tmp_path: Path):
     sink, feed = made(tmp_path)
     sink.file(B, 2, [sink.line(B, "U", 130, 1, "of b")])
@@ -203,6 +207,7 @@ def test_two_tables_that_swap_names_have_views_of_their_own_rows_while_the_run_i
     assert [row[1] for row in shown(feed, "a")] == ["of b", "second", "later"]
 
 
+@pytest.mark.long
 def test_a_dropped_mirror_has_no_view_also_while_another_table_is_held(tmp_path: Path):
     sink, feed = made(tmp_path, on_drop="drop")
     feed.lake.run()
@@ -217,6 +222,7 @@ def test_a_dropped_mirror_has_no_view_also_while_another_table_is_held(tmp_path:
     assert [row[1] for row in shown(feed, "a")] == ["first", "second"]
 
 
+@pytest.mark.long
 def test_views_stay_readable_after_a_rebuild_and_maintenance(tmp_path: Path):
     sink, feed = made(tmp_path)
     feed.lake.run()
@@ -235,6 +241,7 @@ def test_views_stay_readable_after_a_rebuild_and_maintenance(tmp_path: Path):
     assert_views_show_the_newest_record(feed)
 
 
+@pytest.mark.long
 def test_maintenance_keeps_the_record_that_views_show_where_no_run_has_replaced_them(tmp_path: Path):
     sink, feed = made(tmp_path)
     feed.lake.run()
@@ -250,6 +257,7 @@ def test_maintenance_keeps_the_record_that_views_show_where_no_run_has_replaced_
     assert shown(feed, "a") == first
 
 
+@pytest.mark.long
 def test_views_go_when_the_config_asks_for_none_and_move_when_the_template_changes(tmp_path: Path):
     sink, feed = made(tmp_path)
     feed.lake.run()
@@ -295,6 +303,7 @@ def test_a_name_of_another_writers_table_is_refused_and_left_alone(tmp_path: Pat
     assert_views_show_the_newest_record(feed)
 
 
+@pytest.mark.long
 def test_metadata_files_of_earlier_texts_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sink, feed = made(tmp_path)
     feed.lake.run()

@@ -96,6 +96,7 @@ def test_mirrors_end_as_if_the_replayed_records_had_never_been_bad(tmp_path: Pat
     assert not [t for t in feed.lake.lake.catalog.list_tables(("ticdc_feed",)) if t[-1].startswith("rebuilt")]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("commit_ts", [True, False])
 def test_mirrors_get_the_records_of_a_first_run_that_could_read_none(tmp_path: Path, commit_ts: bool):
     sink = Sink(tmp_path / "bucket", commit_ts=commit_ts)
@@ -119,6 +120,7 @@ def test_mirrors_get_the_records_of_a_first_run_that_could_read_none(tmp_path: P
     assert rows(feed, "one") == [(1, "eins"), (2, "eins")]
 
 
+@pytest.mark.long
 def test_a_rebuild_reads_what_an_earlier_release_replayed_at_the_watermark_0(tmp_path: Path, monkeypatch: Any):
     """The mirror had passed it by then, so that a run alone does not bring it."""
     sink = Sink(tmp_path / "bucket")

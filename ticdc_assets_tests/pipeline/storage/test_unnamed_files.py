@@ -28,6 +28,7 @@ def assert_whole(feed: Feed, sink: Sink) -> None:
     assert feed.run() is None
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("lost", [1, 3, 20])
 def test_files_behind_the_one_that_the_index_names_are_read(sink: Sink, tmp_path: Path, lost: int):
     sink.file(T, 1, [sink.insert(T, 200, 1, "a")])
@@ -42,6 +43,7 @@ def test_files_behind_the_one_that_the_index_names_are_read(sink: Sink, tmp_path
     assert_whole(feed, sink)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("until", [2, 3, 4])
 def test_files_that_ticdc_writes_again_under_numbers_that_no_index_named_are_read(
     sink: Sink, tmp_path: Path, until: int

@@ -68,6 +68,7 @@ def world(
     )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tokens(tmp_path: Path):
     with s3_store(tmp_path) as store:
@@ -78,6 +79,7 @@ def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tok
         assert all("/lake/" in path for path in store.files("lake"))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.matrix
 def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path):
@@ -107,6 +109,7 @@ def _go_on_after_faults(lost: World) -> None:
     assert lost.lake().lost_and_repeated() == (0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_server_without_views_is_named_and_everything_else_is_done(tmp_path: Path):
     with rest_catalog(tmp_path, {"warehouse": f"file://{tmp_path}/lake"}) as server:
@@ -131,6 +134,7 @@ def _asks_for_views(asked: World) -> None:
     assert lake.differences(ts) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server_login", [None, LOGIN], ids=["token", "login"])
 def test_a_refusal_of_a_catalog_is_reported_without_a_secret(server_login: Login | None, tmp_path: Path):
     behind_it = {"warehouse": f"file://{tmp_path}/lake"}

@@ -12,6 +12,7 @@ from ticdc_assets_tests.services.object_store import SECRET_KEY, s3_store
 pytestmark = [pytest.mark.services, pytest.mark.spark]
 
 
+@pytest.mark.long
 def test_a_lake_in_s3_lives_as_one_in_a_folder(tmp_path: Path):
     with s3_store(tmp_path) as store:
         catalog = {

@@ -235,6 +235,7 @@ def test_a_key_of_messages_changes_in_mid_life_as_declared_and_back_without_harm
     KEYS[key](tmp_path, FeedLake.publish)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("key", sorted(KEYS.keys() - {"claim_check"}))  # that one is read in the changelogs only
 def test_mirrors_histories_and_views_follow(tmp_path: Path, key: str):

@@ -45,6 +45,7 @@ def check(lake: FedLake) -> None:
     assert found == wanted, difference(found, wanted)
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("workload", DATED, ids=lambda w: w.name)
 def test_with_statements_every_change_has_its_true_names_types_and_columns(workload: Workload, tmp_path: Path):
     lake = FedLake(workload, tmp_path)
@@ -109,6 +110,7 @@ def mirrored() -> Iterator[ParameterSet]:
         yield pytest.param(workload, id=workload.name, marks=() if often else pytest.mark.matrix)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("workload", list(mirrored()))
 def test_mirrors_equal_the_truth(workload: Workload, tmp_path: Path):

@@ -77,6 +77,7 @@ def test_a_capture_that_lost_the_order_of_sending_holds_its_tables(tmp_path: Pat
     assert sorted(dict(change.new or ())["id"] for change in lake.changes().elements()) == [1, 2]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_order_of_statements_and_rows_ends_at_the_truth_in_any_number_of_runs(tmp_path: Path, seed: int):

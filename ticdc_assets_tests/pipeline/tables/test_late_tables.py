@@ -40,6 +40,7 @@ def two_tables(folder: Path, wire: Wire) -> SmallStream:
 # -- tables that are asked for later ----------------------------------------------------------------------------------
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("workload", SOME, ids=lambda w: w.name)
 def test_a_table_asked_for_after_all_was_consumed_holds_what_one_asked_for_at_once_does(
     workload: Workload, tmp_path: Path
@@ -220,6 +221,7 @@ def test_without_commit_ts_a_table_is_held_whose_name_another_took_that_was_aske
     assert feed.found() == feed.expected(A)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("commit_ts", [True, False])
 @pytest.mark.parametrize("asked_first", ["nobody.*", "s.b"])
 def test_another_bucket_in_the_place_of_the_right_one_passes_nothing_of_a_late_table(
@@ -292,6 +294,7 @@ def test_a_table_that_is_renamed_to_a_name_asked_for_is_whole(tmp_path: Path, ru
     assert lake.publish() is None
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("commit_ts", [True, False])
 @pytest.mark.parametrize("run_between", [True, False])
 def test_a_table_that_is_renamed_in_a_bucket_to_a_name_asked_for_is_whole(

@@ -18,7 +18,7 @@ from types import FrameType
 from ticdc_assets_tests.protocols.hostile.mutations import Mutant, Mutator
 from ticdc_assets_tests.protocols.hostile.processor_time import Stopwatch, stopwatch
 
-INPUTS = int(os.environ.get("TICDC_ASSETS_HOSTILE_INPUTS", "100000"))
+INPUTS = int(os.environ.get("TICDC_ASSETS_HOSTILE_INPUTS", "20000"))
 """How many mutants each protocol gets."""
 NUMBER = int(os.environ.get("TICDC_ASSETS_HOSTILE_SEED", "0"))
 """Which ones: another number gives other mutants."""

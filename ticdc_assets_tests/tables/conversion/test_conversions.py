@@ -162,6 +162,7 @@ def of_pairs(cases: Sequence[Case]) -> list[list[Case]]:
     return list(found.values())
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_every_value_becomes_what_the_server_makes_of_it(tmp_path: Path):
     pairs = of_pairs(CASES)

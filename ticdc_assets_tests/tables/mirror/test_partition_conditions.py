@@ -71,6 +71,7 @@ def test_the_rows_of_a_partition_are_those_that_its_collation_puts_there(tmp_pat
 MANY = 20_000
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_list_may_have_as_many_values_as_tidb_takes(tmp_path: Path):
     """A chain of conditions of this length overflows the stack of Spark."""

@@ -115,6 +115,7 @@ def test_a_statement_has_the_effect_that_it_has_at_the_server_or_holds_its_table
     assert differences(plain) == []
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_that_a_statement_converts_or_removes_are_what_the_server_had(tmp_path: Path):
     changed = [s for history in recorded("grammar") for s in steps(history["id"]) if s.converts or s.deletes]
@@ -125,6 +126,7 @@ def test_rows_that_a_statement_converts_or_removes_are_what_the_server_had(tmp_p
     assert len(changed) >= 14
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_mirrors_without_a_key_and_after_exchanges_and_recoveries_are_as_listed(tmp_path: Path):
     special = ("EXCHANGE", KEY_LOST, "after DROP")

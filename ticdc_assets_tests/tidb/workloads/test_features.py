@@ -31,6 +31,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
     return WorkloadStream(SINKS[request.param](tmp_path, "UTC"), chosen)
 
 
+@pytest.mark.variants(1)
 def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
     states: list[tuple[int, dict[Name, TableState]]] = []
     while not stream.is_over:
@@ -46,6 +47,7 @@ def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
     assert {name: record.note for name, record in lake.records().items() if record.state != "live"} == {}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("stream", IN_CI_OR_MATRIX, indirect=True)
 def test_mirrors_hold_what_the_server_had_when_each_run_ended(stream: WorkloadStream):

@@ -25,6 +25,7 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> WorkloadStream:
     return WorkloadStream(SINKS[sink](tmp_path, zone), found)
 
 
+@pytest.mark.variants(1)
 def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
     states: list[tuple[int, dict[Name, TableState]]] = []
     while not stream.is_over:
@@ -39,6 +40,7 @@ def test_tables_are_what_the_server_had_at_every_tso(stream: WorkloadStream):
     assert sum(record.state == "live" for record in lake.records().values()) >= len(stream.tables) * 0.6
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 def test_mirrors_hold_what_the_server_had_when_each_run_ended(stream: WorkloadStream):
     lake = stream.lake()

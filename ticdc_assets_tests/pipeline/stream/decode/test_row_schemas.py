@@ -195,6 +195,7 @@ def test_a_long_stream_is_read_again_once_and_not_for_every_row(tmp_path: Path, 
     assert [r["c"] for r in rows(lake)] == [None] * 5000 + [str(n) for n in range(5000, 9000)]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("is_apart", [False, True], ids=["one run", "a run each"])
 def test_mirrors_gain_the_columns_of_newer_schemas(is_apart: bool, tmp_path: Path):

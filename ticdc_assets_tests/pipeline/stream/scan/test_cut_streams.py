@@ -75,6 +75,7 @@ def test_with_schema_files_a_stream_without_its_beginning_is_exact(workload: Wor
     assert not Counter(c for c in found.elements() if c.table not in lost) - expected_changes(workload, True)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("first", [17, 60])
 @pytest.mark.parametrize("workload", [*OLDER, *WITH_DDL], ids=lambda w: w.name)
 def test_without_schema_files_each_table_has_the_rows_that_can_be_read_or_a_reason(

@@ -111,6 +111,7 @@ def found(scan: StreamScan) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.variants(20)
 @pytest.mark.parametrize("sent", [list, with_cut_values, the_last_two_thirds])
 @pytest.mark.parametrize("workload", STREAMS, ids=lambda workload: workload.name)
 def test_heads_tell_a_scan_what_messages_tell(workload: Workload, sent: Damage, tmp_path: Path):
