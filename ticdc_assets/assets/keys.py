@@ -114,6 +114,10 @@ class FeedNames:
         return self._op("as_of")
 
     @property
+    def resync_op(self) -> str:
+        return self._op("resync")
+
+    @property
     def verify_op(self) -> str:
         return self._op("verify")
 
@@ -149,6 +153,10 @@ class FeedNames:
     @property
     def as_of_job(self) -> str:
         return f"{self.changefeed}_as_of"
+
+    @property
+    def resync_job(self) -> str:
+        return f"{self.changefeed}_resync"
 
     @property
     def verify_job(self) -> str:

@@ -68,9 +68,9 @@ def _add_rebuild(commands: Any) -> None:
 
 
 def _add_resync(commands: Any) -> None:
-    resync = with_config(command(commands, "resync", "copy tables that are held or new from the upstream TiDB"))
-    resync.add_argument("tables", nargs="+", metavar="SCHEMA.TABLE", help="a table to copy")
-    resync.add_argument("--at", type=tso, metavar="TSO", help="as TiDB has it at this TSO (default: now)")
+    resync = with_config(command(commands, "resync", "copy or repair tables from the upstream TiDB"))
+    resync.add_argument("tables", nargs="+", metavar="SCHEMA.TABLE", help="a table to bring to what TiDB has")
+    resync.add_argument("--at", type=tso, metavar="TSO", help="the TSO of copies (default: now)")
     resync.add_argument("--json", action="store_true", help="a JSON list")
     resync.set_defaults(command=_resync)
 

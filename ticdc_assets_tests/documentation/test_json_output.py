@@ -15,11 +15,11 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.read.verify import as_object as verdict_as_object
 from ticdc_assets.commands.repair.rebuild import as_objects as rebuilt_as_objects
-from ticdc_assets.commands.repair.resync import as_objects as copied_as_objects
+from ticdc_assets.commands.repair.resync import as_objects as resynced_as_objects
 from ticdc_assets.pipeline.history.verification import Comparison, RowDifference
 from ticdc_assets.pipeline.history.verify import TableVerdict
 from ticdc_assets.pipeline.rebuild.run import RebuildReport
-from ticdc_assets.pipeline.reconcile.copy import CopyReport
+from ticdc_assets.pipeline.reconcile.resync import ResyncReport
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -86,8 +86,7 @@ def of_rebuild(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def of_resync(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    report = CopyReport("run", {"shop.users": ts(10)}, {"shop.users": 2})
-    Terminal().json(copied_as_objects([("shop", "users")], report))
+    Terminal().json(resynced_as_objects(ResyncReport(["run"], {"shop.users": ts(10)}, {"shop.users": 2})))
     return [json.loads(capfd.readouterr().out)]
 
 

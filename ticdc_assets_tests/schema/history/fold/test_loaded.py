@@ -181,7 +181,7 @@ def test_a_copy_takes_changes_only_once_its_rows_are_there():
     waiting = commit_ranges([table], {}, T + 9, {})[table.id]
     assert (waiting.low, waiting.high, waiting.state, waiting.is_open) == (0, 0, TableState.WAITING, False)
     assert waiting.hold is not None
-    assert "`ticdc-assets resync shop.users`" in waiting.hold.reason
+    assert "`ticdc-assets resync shop.users`" in waiting.hold.reason(table)
     going_on = commit_ranges([table], {table.id: T}, T + 9, {})[table.id]
     assert (going_on.low, going_on.high, going_on.hold) == (T, T + 9, None)
     gone = commit_ranges([replace(table, dropped_ts=T + 1)], {}, T + 9, {})[table.id]

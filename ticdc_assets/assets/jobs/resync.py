@@ -1,0 +1,60 @@
+"""Tables brought to what TiDB has, as a job: the same as `ticdc-assets resync`, with its options as run config.
+
+It fails where the command exits with 1, after everything else is done. It is in the changefeed's pool, so that it and a
+run never execute at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
+from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
+from ticdc_assets.assets.steps import progress_logger
+from ticdc_assets.pipeline.history.tables import split_name
+from ticdc_assets.pipeline.reconcile.resync import resync_tables
+from ticdc_assets.pipeline.run.mirrors import run_mirrors
+from ticdc_assets.printable import printable
+from ticdc_assets.spark import SparkWorkers
+
+if TYPE_CHECKING:
+    from ticdc_assets.assets.resources import ChangefeedRun
+    from ticdc_assets.assets.steps import Feed
+
+_SETTINGS = {
+    "tables": dg.Field([str], description="Each as schema.table."),
+    "at": dg.Field(dg.Noneable(str), default_value=None, description="The TSO of copies; default: TiDB's present."),
+}
+
+
+def resync_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
+    """A job with one step. The metadata of its output has the rows that were copied and the changes that were added."""
+    step = OneStep(
+        feed.names.resync_op,
+        feed.names.resync_job,
+        "Copies tables that are held or new from TiDB, and adds what differs to live ones.",
+        f"Brings tables of {feed.names.changefeed} to what TiDB has.",
+        _SETTINGS,
+        _resync,
+    )
+    return one_step_job(feed, resource, step)
+
+
+def _resync(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
+    run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+    at, names = context.op_config["at"], [split_name(text) for text in context.op_config["tables"]]
+    with report_failures(run, RETRIES_MAX):
+        tso, on_progress = None if at is None else tso_of("at", at), progress_logger(context)
+        report = resync_tables(run.lake, names, tso, lambda: SparkWorkers(run.jvm().spark), on_progress)
+        errors = dict(report.errors)
+        if report.run_ids:
+            done = run_mirrors(run.lake, report.run_ids[-1], run.jvm, on_progress)
+            errors |= done.record.texts(done.errors) if done is not None else {}
+        run.published()
+    metadata = {"rows_copied": sum(report.copied.values()), "changes_added": sum(report.added.values())}
+    yield dg.Output(None, metadata=metadata)
+    if errors:
+        raise dg.Failure(printable(" ".join(errors.values())), metadata, allow_retries=False)

@@ -1,0 +1,76 @@
+"""Brings chosen tables to what TiDB has: a live table gets the rows that differ, any other table is copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ticdc_assets.pipeline.history.verify import verify
+from ticdc_assets.pipeline.reconcile.copy import copy_tables, live_tables, upstream_of
+from ticdc_assets.pipeline.reconcile.repair import repair
+from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.upstream.rows import UpstreamRows
+from ticdc_assets.work_progress import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import SourceName
+    from ticdc_assets.spark import Workers
+
+
+@dataclass(slots=True)
+class ResyncReport:
+    """By name of a table: the TSO, the rows that were copied, the changes that a live table gained, and errors.
+
+    `run_ids` are those under which changes were published.
+    """
+
+    run_ids: list[str] = field(default_factory=list)
+    tsos: dict[str, int] = field(default_factory=dict)
+    copied: dict[str, int] = field(default_factory=dict)
+    added: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def resync_tables(
+    lake: Lake,
+    names: Sequence[SourceName],
+    at: int | None,
+    workers: Callable[[], Workers],
+    on_progress: OnProgress = no_progress,
+) -> ResyncReport:
+    """Repair or copy the tables. The mirrors follow in `mirror.run`. An error of one table stops no other.
+
+    Args:
+        at: the TSO of copies; None is TiDB's present. A live table is compared at its own watermark.
+        workers: returns what reads TiDB for copies; called only if a table is copied.
+
+    Raises:
+        ConfigError, NotYetError: see `copy_tables`.
+    """
+    upstream, report = upstream_of(lake), ResyncReport()
+    live = live_tables(lake, names)
+    verdicts = list(verify(lake, None, [".".join(name) for name in live], on_progress=on_progress)) if live else []
+    shown = {verdict.source_table: ".".join(verdict.name) for verdict in verdicts}
+    compared = [verdict for verdict in verdicts if verdict.is_comparable]
+    with UpstreamRows(upstream) as rows:
+        repaired = repair(lake, compared, rows)
+    for verdict in compared:
+        name = shown[verdict.source_table]
+        report.tsos[name] = verdict.tso
+        if verdict.comparison is None:
+            report.errors[name] = verdict.reason
+        elif verdict.source_table not in repaired.errors:
+            report.added[name] = repaired.added.get(verdict.source_table, 0)
+    report.errors |= {shown[i]: error for i, error in repaired.errors.items()}
+    report.run_ids += [repaired.run_id] if repaired.added else []
+    done = {fold_name(*verdict.name) for verdict in compared}
+    left = [name for name in names if fold_name(*name) not in done]
+    if left:
+        copies = copy_tables(lake, left, at, workers(), on_progress)
+        report.tsos |= copies.tsos
+        report.copied, report.errors = copies.rows, report.errors | copies.errors
+        report.run_ids += [copies.run_id] if copies.rows else []
+    return report
