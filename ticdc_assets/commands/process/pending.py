@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -119,10 +119,11 @@ def held(lake: Lake, record: WatermarkRecord | None) -> Iterator[str]:
 
 
 def _by_cause(tables: Iterable[TableRecord]) -> Iterable[list[TableRecord]]:
-    """The tables whose notes differ in the place alone, which is what stands before `: expected `."""
-    found: dict[tuple[str, str], list[TableRecord]] = {}
+    """The tables that are held for one reason, and need the same of the user."""
+    found: dict[Hashable, list[TableRecord]] = {}
     for table in tables:
-        found.setdefault((table.state, table.note.partition(": expected ")[2] or table.note), []).append(table)
+        causes = tuple((note.code, note.advice or note.detail) for note in table.notes)
+        found.setdefault((table.state, causes), []).append(table)
     return found.values()
 
 

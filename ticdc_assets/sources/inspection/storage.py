@@ -74,7 +74,7 @@ def inspect_storage(root: Root, bounds: Bounds, on_progress: OnProgress) -> Insp
     bucket = scan(root, layout, Cursor.empty(), checkpoint_ts=_EVERYTHING)
     by_version = _schema_files(found, bucket.schema_files)
     for problem in bucket.problems:
-        _held(found, problem.sentence, problem.where)
+        found.fault(problem.error)
     for note in bucket.notes:
         found.note(note)
     files = sorted(bucket.data, key=lambda file: (file.number, file.path))
@@ -111,14 +111,6 @@ def _schema_files(found: Inspection, files: tuple[SchemaFile, ...]) -> dict[tupl
             table.schemas += not file.query
             table.at(file.version if file.query else None)
     return {(file.schema, file.table, file.version): file for file in files}
-
-
-def _held(found: Inspection, sentence: str, where: str) -> None:
-    """Add a problem of the scan, whose sentence has the four parts already."""
-    after_where = sentence.removeprefix(f"{where}: expected ")
-    expected, _, rest = after_where.partition(", found ")
-    what, _, advice = rest.partition(". ")
-    found.problem(where, expected, what, advice)
 
 
 class _Rows:

@@ -153,7 +153,7 @@ class _Scanner:
                 if version < closed_below and not self.recognises_repeats:
                     check_order(version_folder, versions[version], "a newer version of its table")
             except _HELD as error:
-                return replace(found, problems=(Problem.of(error, version_folder.schema, version_folder.table),))
+                return replace(found, problems=(Problem(error, version_folder.schema, version_folder.table),))
             notes += version_folder.notes
         return replace(found, versions=versions, notes=tuple(notes[:NOTES_MAX]))
 
@@ -192,7 +192,7 @@ class _Scanner:
             except _HELD as error:
                 by_id = file is not None and numeral(folder.path) is not None and file.table
                 names = (file.schema, file.table) if file is not None and by_id else _names(folder, state, found)
-                problems.append(Problem.of(error, *names))
+                problems.append(Problem(error, *names))
         return found, problems
 
     def _is_known(self, state: TableCursor | None, version: int, checksum: str, path: str) -> bool:
@@ -228,11 +228,11 @@ class _Scanner:
             if f"{path}/" not in self.skip:
                 where, expected = self.root.where(path), f"{META}/schema_{version}_*.json for its rows"
                 error = NotYetError(where, expected, "no readable one", Advice.RESTORE_SCHEMA_FILE)
-                problems.append(Problem.of(error, found.schema, found.table))
+                problems.append(Problem(error, found.schema, found.table))
         for name in folder.outside:
             where = self.root.where(path_below(folder.path, name))
             held = HeldError(where, "a folder inside the root", "a link that leaves it", Advice.REMOVE_LINK)
-            problems.append(Problem.of(held, found.schema, found.table))
+            problems.append(Problem(held, found.schema, found.table))
         return problems
 
 

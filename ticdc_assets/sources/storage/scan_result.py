@@ -27,24 +27,26 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a table is held; the others continue. `table` is "" for statements of a database."""
+    """An error that holds one table; the others continue. `table` is "" for statements of a database."""
 
-    kind: ProblemKind
+    error: TicdcAssetsError
     schema: str
     table: str
-    where: str
-    note: Note
 
-    @classmethod
-    def of(cls, error: TicdcAssetsError, schema: str, table: str) -> Problem:
-        """The effect of an error on one table: it waits after NotYetError and stops after any other."""
-        kind = ProblemKind.WAITING if isinstance(error, NotYetError) else ProblemKind.STOPPED
-        return cls(kind, schema, table, error.where, Note.of(NoteCode.INPUT, error))
+    @property
+    def kind(self) -> ProblemKind:
+        """The table waits after NotYetError and stops after any other."""
+        return ProblemKind.WAITING if isinstance(self.error, NotYetError) else ProblemKind.STOPPED
+
+    @property
+    def note(self) -> Note:
+        """The note of a table that it holds."""
+        return Note.of(NoteCode.INPUT, self.error)
 
     @property
     def sentence(self) -> str:
         """The problem for people."""
-        return self.note.text(f"{self.schema}.{self.table}")
+        return str(self.error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import NotYetError
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_id
@@ -15,7 +17,7 @@ from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
-from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
+from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets_tests.pipeline.plans import plan_of
 from ticdc_assets_tests.schema.history.histories import event
@@ -23,6 +25,7 @@ from ticdc_assets_tests.schema.history.histories import event
 HISTORY = fold([event(10, "t", "CREATE TABLE `t` (`id` INT PRIMARY KEY)")])
 [T] = HISTORY.source_tables
 TSO = 50
+AWAITED = NotYetError("shop/t/meta", "a schema file", "none", Advice.RESTORE_SCHEMA_FILE)
 REASON, WARNING = Note(NoteCode.INPUT, "a reason"), Note(NoteCode.COLUMNS, "a warning")
 FILE = SourceFile("shop/t/10/CDC1.csv", 9, "shop", "t", 10, None, None, None, 1)
 
@@ -62,7 +65,7 @@ def test_the_checkpoint_is_that_of_metadata_and_0_without_it():
 
 
 def test_problems_and_notes_are_those_of_the_scan():
-    problem = Problem(ProblemKind.WAITING, "shop", "t", "shop/t/meta", Note(NoteCode.INPUT, "no schema file yet"))
+    problem = Problem(AWAITED, "shop", "t")
     found = scan(problems=(problem,))
 
     assert pending(scan=replace(found, notes=("a stray file",))).notes == ("a stray file",)
@@ -124,14 +127,15 @@ def test_a_table_is_recorded_again_when_it_is_held_for_another_reason():
 
 
 def test_a_table_without_a_schema_is_recorded_again_when_its_reason_changes_or_goes():
-    problem = Problem(ProblemKind.WAITING, "shop", "U", "shop/u/meta", Note(NoteCode.INPUT, "no schema file yet"))
+    problem = Problem(AWAITED, "shop", "U")
     unknown = replace(record().tables[0], source_table=unknown_id("shop", "u"), table="u", state="waiting")
     known = replace(record(), tables=(*record().tables, replace(unknown, notes=(problem.note,))))
 
     assert pending(record=known, scan=scan(problems=(problem,))).is_empty
     assert pending(record=known, scan=scan(replace(FILE, table="u"))).is_empty
     assert not pending(record=known).is_empty
-    assert not pending(record=known, scan=scan(problems=(replace(problem, note=REASON),))).is_empty
+    another = replace(problem, error=NotYetError("shop/U/meta", "a file", "half of it", Advice.READ_AGAIN))
+    assert not pending(record=known, scan=scan(problems=(another,))).is_empty
 
 
 def test_a_table_that_its_mirror_holds_needs_no_run_of_its_changelog():

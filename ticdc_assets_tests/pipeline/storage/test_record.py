@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from ticdc_assets.advice import Advice
+from ticdc_assets.errors import NotYetError, SchemaError, TicdcAssetsError
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
 from ticdc_assets.pipeline.record import unknown_table
@@ -27,7 +29,7 @@ from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor
 from ticdc_assets.sources.storage.paths import Layout, SourceFile
-from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, ProblemKind, Scan, TableScan
+from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets_tests.schema.history.histories import event
@@ -60,19 +62,23 @@ def plan(
 
 
 def problem(
-    table: str, sentence: str = "bad", schema: str = "shop", kind: ProblemKind = ProblemKind.STOPPED
+    table: str, found: str = "bad", schema: str = "shop", kind: type[TicdcAssetsError] = SchemaError
 ) -> Problem:
-    return Problem(kind, schema, table, "somewhere", Note(NoteCode.INPUT, sentence))
+    return Problem(kind("somewhere", "a file", found, Advice.RESTORE_FILE), schema, table)
+
+
+def input_note(found: str) -> Note:
+    return Note(NoteCode.INPUT, f"somewhere: expected a file, found {found}.", (Advice.RESTORE_FILE,))
 
 
 # -- holds ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_problem_of_a_table_holds_it():
-    waits = problem("T", "later", kind=ProblemKind.WAITING)
+    waits = problem("T", "later", kind=NotYetError)
 
-    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, Note(NoteCode.INPUT, "later"))}
-    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, Note(NoteCode.INPUT, "bad"))}
+    assert holds_of([waits, problem("t", "bad")], TWO) == {T: Hold(TableState.WAITING, input_note("later"))}
+    assert holds_of([problem("t", "bad"), waits], TWO) == {T: Hold(TableState.STOPPED, input_note("bad"))}
 
 
 def test_a_problem_of_a_database_holds_the_tables_that_were_ever_in_it():
@@ -106,14 +112,15 @@ def test_problems_of_tables_without_a_schema_are_recorded_once_where_the_table_i
 
     [(name, record)] = unknown_tables(plan(), problems).items()
 
-    assert (name, record.table, record.note, record.state) == (("shop", "new"), "new", "first", "stopped")
+    assert (name, record.table, record.note, record.state) == (("shop", "new"), "new", problems[0].sentence, "stopped")
 
 
 def test_files_of_tables_without_a_schema_are_recorded_unless_a_problem_says_why():
-    records = unknown_tables(plan(file("new"), file("more"), file("t"), file("not-asked-for")), [problem("new", "why")])
+    why = problem("new", "why")
+    records = unknown_tables(plan(file("new"), file("more"), file("t"), file("not-asked-for")), [why])
 
     assert records.keys() == {("shop", "new"), ("shop", "more")}
-    assert records["shop", "new"].note == "why"
+    assert records["shop", "new"].note == why.sentence
     assert records["shop", "more"].note.startswith("shop/more/10/CDC1.csv: expected a schema of shop.more")
 
 
