@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 from dagster._cli import create_dagster_cli
 from dagster._core.instance.config import dagster_instance_config
+from dagster._core.utils import make_new_run_id
 from dagster._daemon.cli import create_dagster_daemon_cli
 from dagster_webserver.cli import create_dagster_webserver_cli
 
 from ticdc_assets.command_line import entry
 from ticdc_assets.commands.process.follow.report import FAMILIES
 from ticdc_assets_tests.documentation.pages import REPOSITORY
+from ticdc_assets_tests.services.postgresql import PASSWORD, USER, missing, postgresql
 
 DEPLOY = REPOSITORY / "deploy"
 UNIT = DEPLOY / "ticdc-assets-follow.service"
@@ -85,6 +88,22 @@ def test_the_instance_differs_from_that_of_the_repository_in_its_storage_alone(m
     assert deployed == ours
     config, _ = dagster_instance_config(str(DEPLOY))
     assert config["storage"].keys() == {"postgres"}
+
+
+@pytest.mark.services
+@pytest.mark.skipif(bool(missing()), reason="PostgreSQL is not installed")
+def test_the_instance_keeps_runs_and_events_in_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("dagster_postgres")
+    with postgresql() as port:
+        (tmp_path / "dagster.yaml").write_text(read("dagster.yaml").replace("5432", str(port)))
+        for name, value in (("HOST", "127.0.0.1"), ("USER", USER), ("PASSWORD", PASSWORD), ("DB", "postgres")):
+            monkeypatch.setenv(f"POSTGRES_{name}", value)
+        with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+            run = instance.run_storage.add_run(dg.DagsterRun("shop_job", run_id=make_new_run_id()))
+            instance.report_engine_event("an event", run)
+
+            [entry] = instance.all_logs(run.run_id)
+            assert entry.dagster_event is not None and entry.dagster_event.message == "an event"
 
 
 def test_compose_gives_dagster_all_that_its_instance_and_workspace_ask_for():
