@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.config.model.object_store import StoreType
+from ticdc_assets.errors import MachineError
 
 if TYPE_CHECKING:
     from ticdc_assets.config import CatalogConfig
+
 
 ICEBERG_VERSION: Final = "1.12.0"
 _ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13"
@@ -28,6 +37,9 @@ _OF_STORES: Final = {
     StoreType.AZURE: f"org.apache.iceberg:iceberg-azure-bundle:{ICEBERG_VERSION}",
 }
 _SIGNED: Final = "rest.sigv4-enabled"
+IVY: Final = "spark.jars.ivy"
+_IVY_FOLDER: Final = ".ivy2.5.2"
+"""Where Spark keeps downloaded packages, below the user's home folder."""
 
 
 def packages_of(catalog: CatalogConfig, more: str = "") -> list[str]:
@@ -53,3 +65,59 @@ def _needed(catalog: CatalogConfig) -> list[str]:
 
 def _unversioned(package: str) -> str:
     return package.rpartition(":")[0]
+
+
+def ivy_folder() -> str | None:
+    """The folder for Spark's packages; None if Spark's default, below the user's home folder, can be written."""
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    folder = home / _IVY_FOLDER
+    if os.access(folder if folder.exists() else home, os.W_OK | os.X_OK):
+        return None
+    return str(Path(tempfile.gettempdir()) / f"ticdc-assets-ivy-{os.getuid()}")
+
+
+@contextmanager
+def packages_fetched_once(packages: str, folder: str | None) -> Iterator[tuple[Path, ...]]:
+    """One process at a time downloads missing packages; processes that find them all start together. These are given
+    the packages' jars, the one that downloads is given none.
+
+    A partial download is never taken for a complete one: processes look for packages only while they hold the lock.
+    """
+    place = _place(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "ticdc-assets.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        jars = _jars_of(packages, place / "jars")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        if jars is not None:
+            yield jars
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield ()
+
+
+def require_jars(packages: str, folder: str | None, log: str) -> None:
+    """Raise MachineError where a package is missing, after Java could not start.
+
+    Args:
+        log: the place of Spark's output, which has the answers of the repositories.
+    """
+    place = _place(folder) / "jars"
+    missing = [package for package in map(str.strip, packages.split(",")) if package and not _jars_of(package, place)]
+    if missing:
+        advice = (
+            "Let this machine reach Maven Central; or name your own repository in `spark: {conf: "
+            f"{{spark.jars.repositories: URL}}}}`; then run again. {log} has the answers."
+        )
+        raise MachineError(f"the first start of Spark, {place}", ", ".join(missing), "no such jar", advice)
+
+
+def _place(folder: str | None) -> Path:
+    return Path(folder) if folder is not None else Path(pwd.getpwuid(os.getuid()).pw_dir) / _IVY_FOLDER
+
+
+def _jars_of(packages: str, folder: Path) -> tuple[Path, ...] | None:
+    """The jars of the packages; None where one is missing."""
+    parts = [part.strip().split(":") for part in packages.split(",") if part.strip()]
+    jars = tuple(folder / f"{part[0]}_{part[1]}-{part[-1]}.jar" for part in parts if len(part) == 3)
+    return jars if len(jars) == len(parts) and all(jar.is_file() for jar in jars) else None

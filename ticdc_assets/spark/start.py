@@ -25,9 +25,8 @@ from ticdc_assets.errors import EngineError, MachineError
 from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, is_outage, log_named, note_frames
 from ticdc_assets.spark import class_archive, class_path
 from ticdc_assets.spark.catalog_settings import CATALOGS
-from ticdc_assets.spark.downloads import IVY, ivy_folder, packages_fetched_once, require_jars
 from ticdc_assets.spark.jvm import killed_while_starting, started
-from ticdc_assets.spark.packages import WITHOUT_DEPENDENCIES
+from ticdc_assets.spark.packages import IVY, WITHOUT_DEPENDENCIES, ivy_folder, packages_fetched_once, require_jars
 from ticdc_assets.spark.requirements import KILLED, require_java, require_user
 from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
 from ticdc_assets.spark.worker_process import spare_archives

@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.assets.lake_resource import LakeResource
 from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_TO
-from ticdc_assets.pipeline.history.pins import pins_of
+from ticdc_assets.tables.control.retention import named_pins
 from ticdc_assets_tests.assets.feeds import Feed, failures, ts
 from ticdc_assets_tests.assets.pinned import pinned
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -79,6 +79,6 @@ def test_a_history_is_an_asset_with_its_columns_and_its_snapshot_is_pinned(tmp_p
     answer = pinned(feed, at=str(ts(10)), pin="first-day")
 
     assert failures(answer) == []
-    assert pins_of(feed.lake) == {"first-day": ts(10)}
+    assert named_pins(feed.lake.control) == {"first-day": ts(10)}
     history = feed.lake.catalog.load_table(table.identifier)
     assert history.metadata.refs["first-day"].snapshot_id == table.snapshot_id

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.spark import class_path
-from ticdc_assets.spark.downloads import packages_fetched_once
+from ticdc_assets.spark.packages import packages_fetched_once
 from ticdc_assets.spark.settings import session_conf
 from ticdc_assets.spark.start import java_start
 from ticdc_assets_tests.config.config_file import loaded, with_feed

@@ -13,9 +13,8 @@ import pytest
 from ticdc_assets import spark
 from ticdc_assets.config import load
 from ticdc_assets.errors import MachineError
-from ticdc_assets.spark import downloads
-from ticdc_assets.spark.downloads import ivy_folder, packages_fetched_once
-from ticdc_assets.spark.packages import ICEBERG_PACKAGE
+from ticdc_assets.spark import packages
+from ticdc_assets.spark.packages import ICEBERG_PACKAGE, ivy_folder, packages_fetched_once
 from ticdc_assets_tests.apart import apart
 
 PACKAGES = "org.a:b_2.13:1.0,org.c:d:2"
@@ -57,7 +56,7 @@ def _keep_fault(work: object, faults: list[BaseException]) -> None:
 
 def test_packages_go_elsewhere_where_the_users_home_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     home = pwd.struct_passwd(("x", "x", 1, 1, "", str(tmp_path / "none"), ""))
-    monkeypatch.setattr(downloads.pwd, "getpwuid", lambda _: home)
+    monkeypatch.setattr(packages.pwd, "getpwuid", lambda _: home)
     assert Path(ivy_folder() or "").name == f"ticdc-assets-ivy-{os.getuid()}"
     (tmp_path / "none").mkdir()
     assert ivy_folder() is None

@@ -12,7 +12,6 @@ from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, Tab
 
 DISPATCHERS: Final = "sink.dispatchers"
 SELECTORS: Final = "sink.column-selectors"
-_ROUTES: Final = ("target-schema", "target-table")
 _PASTE: Final = "Paste it as TiCDC has it."
 
 

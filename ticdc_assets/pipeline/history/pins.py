@@ -91,11 +91,6 @@ def release(lake: Lake, jvm: Callable[[], JvmCatalog], name: str) -> int:
     return pins[name]
 
 
-def pins_of(lake: Lake) -> dict[str, int]:
-    """The TSO of each pin, by name."""
-    return named_pins(lake.control)
-
-
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name == MAIN_BRANCH or name.startswith(RUN_BRANCH):
         expected = "letters, digits, `_`, `.` and `-`, at most 100, and not the name of a branch of this project"

@@ -17,8 +17,9 @@ from ticdc_assets import spark
 from ticdc_assets.commands.read.listing import recorded_snapshot
 from ticdc_assets.commands.read.snapshot import snippet
 from ticdc_assets.errors import ConfigError, NotYetError
-from ticdc_assets.pipeline.history.pins import Pinned, pin, pins_of, release
+from ticdc_assets.pipeline.history.pins import Pinned, pin, release
 from ticdc_assets.pipeline.maintenance import Policy, maintain
+from ticdc_assets.tables.control.retention import named_pins
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.tags import tag_of
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -83,7 +84,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> PinnedLake:
 
 
 def test_a_pin_is_the_newest_record_up_to_the_tso_and_tags_every_table(lake: PinnedLake):
-    assert (lake.pinned.name, lake.pinned.tso, pins_of(lake.feed.lake)) == (NAMED, 150, {NAMED: 150})
+    assert (lake.pinned.name, lake.pinned.tso, named_pins(lake.feed.lake.control)) == (NAMED, 150, {NAMED: 150})
     assert [name for name, _ in lake.pinned.tables] == [
         "shop.items",
         "shop__changes.items",
@@ -102,7 +103,7 @@ def test_a_pin_again_is_the_same_pin_and_another_tso_under_its_name_is_refused(l
         pin(lake.feed.lake, lambda: lake.jvm, "main", 250)
     with pytest.raises(NotYetError, match="a recorded TSO up to 5"):
         pin(lake.feed.lake, lambda: lake.jvm, "early", 5)
-    assert pins_of(lake.feed.lake) == {NAMED: 150}
+    assert named_pins(lake.feed.lake.control) == {NAMED: 150}
 
 
 def wanted() -> dict[str, Any]:
