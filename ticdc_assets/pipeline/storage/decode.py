@@ -36,7 +36,8 @@ from ticdc_assets.pipeline.changelog.bad_rows import (
     too_many,
 )
 from ticdc_assets.pipeline.changelog.parts import PartWriter
-from ticdc_assets.pipeline.storage.reader import FileGroup, FileReader, Ints, aligned, grouped
+from ticdc_assets.pipeline.rows.place import Ints, by_period, have_schema, in_range, periods_at
+from ticdc_assets.pipeline.storage.reader import FileGroup, FileReader, aligned, grouped
 from ticdc_assets.pipeline.tasks import (
     DecodeTask,
     FileReport,
@@ -200,8 +201,14 @@ class _TableDecoder:
     def _pieces(self, group: FileGroup, raw: RawRows, count: _Count) -> Iterator[_Piece]:
         """The changes that this run publishes."""
         count.rows += group.counts(raw.line)
-        for period, rows in self._by_period(group, raw, count):
-            for kept, is_late in self._to_write(group, period, rows, count):
+        timeline = self.task.timelines[group.first.name]
+        periods = periods_at(timeline, self._times(group.first, raw))
+        has_schema = have_schema(timeline, periods)
+        if not has_schema.all():
+            self._leave_or_raise(group, raw.filter(pa.array(~has_schema)), count)
+        for period, indices in by_period(timeline, periods, has_schema):
+            rows = raw if len(indices) == len(raw) else raw.take(pa.array(indices))
+            for kept, is_late in self._to_write(group, period.source_table_id, rows, count):
                 fitting = aligned(self.task.decoding, group.first, period.version, kept)
                 changes = self._typed(group, period.version, fitting, count)
                 if not is_late:  # those of repeats were counted before
@@ -209,21 +216,11 @@ class _TableDecoder:
                     count.ambiguous_times += changes.ambiguous_times
                 yield _Piece(period, changes, is_late)
 
-    def _by_period(self, group: FileGroup, raw: RawRows, count: _Count) -> Iterator[tuple[SchemaPeriod, RawRows]]:
-        timeline = self.task.timelines[group.first.name]
-        starts = np.array([period.after_ts for period in timeline], np.int64)
+    def _times(self, file: TaskFile, rows: RawRows) -> Ints:
+        """The times that determine the schema periods of rows; by arrival, the time right after their folder's."""
         if self.task.decoding.by_arrival:
-            numbers = np.full(len(raw), np.searchsorted(starts, group.first.folder_version, side="right") - 1)
-        else:
-            numbers = np.searchsorted(starts, raw.commit_ts.to_numpy(zero_copy_only=False), side="left") - 1
-        for number in np.unique(numbers):
-            mask = numbers == number
-            rows = raw if mask.all() else raw.filter(pa.array(mask))
-            period = timeline[number] if number >= 0 else None
-            if isinstance(period, SchemaPeriod):
-                yield period, rows
-            else:
-                self._leave_or_raise(group, rows, count)
+            return np.full(len(rows), file.folder_version + 1)
+        return np.asarray(rows.commit_ts.to_numpy(zero_copy_only=False), np.int64)
 
     def _leave_or_raise(self, group: FileGroup, rows: RawRows, count: _Count) -> None:
         """Rows from a time without a schema: above the run's TSO a schema may still come, below it none will."""
@@ -233,41 +230,30 @@ class _TableDecoder:
         count.above += group.counts(rows.line)
 
     def _to_write(
-        self, group: FileGroup, period: SchemaPeriod, rows: RawRows, count: _Count
+        self, group: FileGroup, source_table_id: str, rows: RawRows, count: _Count
     ) -> Iterator[tuple[RawRows, bool]]:
         """The rows that this run publishes, with those that may be late separate. Rows that are left for later are
-        counted, so that the file is read again."""
-        target = self.task.targets.get(period.source_table_id)
-        if target is not None and self.task.decoding.by_arrival:
-            yield rows, False
-        elif target is not None:
-            below = pc.less_equal(rows.commit_ts, target.low)
-            above = pc.and_not(pc.greater(rows.commit_ts, target.high), below)
-            count.above += group.counts(rows.line.filter(above))
-            if group.first.is_seen:
-                count.repeats += below.true_count
-            elif below.true_count:
-                yield rows.filter(below), True
-            within = pc.invert(pc.or_(below, above))
-            if within.true_count:
-                yield rows if within.true_count == len(rows) else rows.filter(within), False
-        else:
-            self._leave(group, period.source_table_id, rows, count)
-
-    def _leave(self, group: FileGroup, source_table_id: str, rows: RawRows, count: _Count) -> None:
-        """Count the rows of a held table; ignore rows of tables that are not selected."""
-        low = self.task.held.get(source_table_id)
-        if low is None:
-            return
+        counted, so that the file is read again; those of tables that are not selected are ignored."""
+        target, held_at = self.task.targets.get(source_table_id), self.task.held.get(source_table_id)
         if self.task.decoding.by_arrival:
-            count.above += group.counts(rows.line)
+            if target is not None:
+                yield rows, False
+            elif held_at is not None:
+                count.above += group.counts(rows.line)
             return
-        below = pc.less_equal(rows.commit_ts, low)
-        count.above += group.counts(rows.line.filter(pc.invert(below)))
-        if group.first.is_seen:
-            count.repeats += below.true_count
-        else:
-            count.left += group.counts(rows.line.filter(below))
+        low, high = (target.low, target.high) if target is not None else (held_at, held_at)
+        if low is None or high is None:
+            return
+        was_read = np.full(len(rows), group.first.is_seen)
+        now, above, again, late = in_range(low, high, self._times(group.first, rows), was_read)
+        count.above += group.counts(rows.line.filter(pa.array(above)))
+        count.repeats += int(again.sum())
+        if target is None:
+            count.left += group.counts(rows.line.filter(pa.array(late)))
+            return
+        for mask, is_late in ((late, True), (now, False)):
+            if mask.any():
+                yield rows if mask.all() else rows.filter(pa.array(mask)), is_late
 
     def _typed(self, group: FileGroup, version: Version, rows: RawRows, count: _Count) -> TypedChanges:
         file, decoding = group.first, self.task.decoding

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.rows.place import Ints
 from ticdc_assets.pipeline.storage.reference import joined_records, record_by_record
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
@@ -46,8 +46,6 @@ SMALL_JSON_BYTES: Final = 1 << 17
 bulk decoder of CSV needs no setup."""
 MANY_JSON_BYTES: Final = 4 << 20
 """From this total per task on, small files are read in bulk too: the setup is done once per task."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.changelog.bad_rows import strict_changes
-from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
+from ticdc_assets.pipeline.rows.place import Bools, Ints
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.place import (
     NamedRows,
     by_epoch,

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ticdc_assets.errors import SourceError
+from ticdc_assets.pipeline.rows.place import Bools, Ints
 from ticdc_assets.pipeline.stream.decode.task import Arrival, MessageTask, Stretch
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.message_block import MessageBlock
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

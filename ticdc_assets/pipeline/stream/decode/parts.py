@@ -14,8 +14,8 @@ from ticdc_assets.changes.typed import TypedChanges, concat, split_key_moves
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.pipeline.changelog.parts import PartWriter
+from ticdc_assets.pipeline.rows.place import Bools, Ints
 from ticdc_assets.pipeline.stream.decode.batches import Piece
-from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.tasks import ChangelogPart
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName

@@ -5,13 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.names.folding import fold
-from ticdc_assets.pipeline.stream.decode.message_batch import Bools, Ints, MessageBatch
+from ticdc_assets.pipeline.rows.place import (
+    NO_PERIOD,
+    Bools,
+    Ints,
+    Wanted,
+    by_period,
+    have_schema,
+    in_range,
+    periods_at,
+)
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.official_canal import LeavesOut, PositionedRow, has_columns_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import Target
@@ -19,8 +28,6 @@ from ticdc_assets.protocols.columnar.message_rows import TableRows, take
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import TableName
 from ticdc_assets.tso import LOGICAL_BITS
-
-NO_PERIOD = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +52,14 @@ class NamedRows:
     @property
     def has_schema(self) -> Bools:
         """Which rows are of a time at which their table has a schema."""
-        has_schema = np.array([*(isinstance(period, SchemaPeriod) for period in self.timeline), False])
-        return np.asarray(has_schema[self.periods], np.bool_)
+        return have_schema(self.timeline, self.periods)
 
     def of_targets(self, task: MessageTask, rows: Bools) -> Iterator[tuple[SchemaPeriod, Target, Ints]]:
         """The indices of these rows by the schema periods that the run writes."""
-        for number in np.unique(self.periods[rows & self.has_schema]):
-            period = self.timeline[number]
-            target = task.targets.get(period.source_table_id) if isinstance(period, SchemaPeriod) else None
-            if isinstance(period, SchemaPeriod) and target is not None:
-                yield period, target, np.flatnonzero(rows & (self.periods == number))
+        for period, indices in by_period(self.timeline, self.periods, rows):
+            target = task.targets.get(period.source_table_id)
+            if target is not None:
+                yield period, target, indices
 
 
 def messages_of(table: TableRows) -> Ints:
@@ -87,15 +92,14 @@ def _named(task: MessageTask, batch: MessageBatch, table: TableRows, source: Tab
 
 
 def _periods(task: MessageTask, batch: MessageBatch, table: TableRows, name: SourceName, timeline: Timeline) -> Ints:
-    """The schema period or gap of each row: the last one whose `after_ts` is below the row's time."""
-    after = np.array([period.after_ts for period in timeline], np.int64)
+    """The schema period or gap of each row, by its commit_ts or what stands for it."""
     nowhere = np.full(len(table), NO_PERIOD)
     if table.events and table.events[0].time.by_position:
         return _by_position(task, batch, table, timeline)
     if task.schemas.clock is VersionClock.POSITION:
         known = task.schemas.versions.get((name, table.schema_version or 0))
         own = batch.ordinals[messages_of(table)] if known is None else np.full(len(table), known)
-        return np.maximum(np.searchsorted(after, own + 1, side="left").astype(np.int64) - 1, 0)
+        return np.maximum(periods_at(timeline, own + 1), 0)
     if (
         task.decoding.protocol == "simple"
         and (name, table.schema_version) not in task.schemas.versions
@@ -103,34 +107,31 @@ def _periods(task: MessageTask, batch: MessageBatch, table: TableRows, name: Sou
     ):
         return nowhere
     if not table.rows.commit_ts.null_count:
-        ts = np.asarray(table.rows.commit_ts.to_numpy(), np.int64)
-        return np.searchsorted(after, ts, side="left").astype(np.int64) - 1
+        return periods_at(timeline, table.rows.commit_ts.to_numpy())
     if table.rows.commit_ts.null_count < len(table):
         return nowhere
     if task.schemas.clock is VersionClock.COMMIT_MS:
-        return nowhere if table.rows.commit_ms.null_count else _by_millisecond(task, table, timeline, after)
+        return nowhere if table.rows.commit_ms.null_count else _by_millisecond(task, table, timeline)
     return _by_delete(task, batch.ordinals[messages_of(table)], timeline)
 
 
 def _by_delete(task: MessageTask, ordinals: Ints, timeline: Timeline) -> Ints:
     """The newest schema period with a table, else the first later one."""
-    periods = [(number, period) for number, period in enumerate(timeline) if isinstance(period, SchemaPeriod)]
-    if not periods:
+    numbers = np.array([n for n, period in enumerate(timeline) if isinstance(period, SchemaPeriod)], np.int64)
+    if not len(numbers):
         return np.full(len(ordinals), NO_PERIOD)
     placed = np.array([task.order.placed.get(int(ordinal), 0) for ordinal in ordinals], np.int64)
-    numbers = np.array([number for number, _ in periods], np.int64)
-    after = np.array([period.after_ts for _, period in periods], np.int64)
-    return numbers[np.maximum(np.searchsorted(after, placed, side="left") - 1, 0)]
+    return numbers[np.maximum(periods_at(tuple(timeline[n] for n in numbers), placed), 0)]
 
 
-def _by_millisecond(task: MessageTask, table: TableRows, timeline: Timeline, after: Ints) -> Ints:
+def _by_millisecond(task: MessageTask, table: TableRows, timeline: Timeline) -> Ints:
     """A row in the millisecond of a statement is from before it (no server writes rows of a new version so soon),
     unless it has the columns from after it."""
     ms = np.asarray(table.rows.commit_ms.to_numpy(), np.int64)
-    periods = np.searchsorted(after, ms << LOGICAL_BITS, side="left").astype(np.int64) - 1
-    for shared in np.unique(ms[np.isin(ms, after >> LOGICAL_BITS)]):
-        first = int(np.searchsorted(after, shared << LOGICAL_BITS, side="left")) - 1
-        within = np.flatnonzero(after >> LOGICAL_BITS == shared)
+    periods, begins = periods_at(timeline, ms << LOGICAL_BITS), [period.after_ts >> LOGICAL_BITS for period in timeline]
+    for shared in np.unique(ms[np.isin(ms, begins)]):
+        first = int(periods[ms == shared][0])
+        within = [number for number, begin in enumerate(begins) if begin == shared]
         candidates = (number for number in (first, *within) if number >= 0 and _fits(task, table, timeline[number]))
         periods[ms == shared] = next(candidates, first)
     return periods
@@ -165,15 +166,6 @@ def sent_columns(table: TableRows) -> tuple[str, ...]:
 # -- what this run wants -----------------------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
-    """The rows to write, those above this run, those that were written before, and those that may be late."""
-
-    now: Bools
-    above: Bools
-    again: Bools
-    late: Bools
-
-
 def wanted(task: MessageTask, target: Target, batch: MessageBatch, named: NamedRows, rows: Ints, read: Bools) -> Wanted:
     """What this run does with the rows at these indices. `read` marks the messages that an earlier run has read."""
     messages = named.messages[rows]
@@ -186,10 +178,9 @@ def wanted(task: MessageTask, target: Target, batch: MessageBatch, named: NamedR
             taken &= batch.taken(task.order.arrivals[target.source_table_id])[messages]
         return Wanted(~again & taken, none, again, none)
     ts = named.table.rows.commit_ts.take(pa.array(rows)).to_numpy()
-    above = ~again & (ts > target.high)
-    below = ~again & ~above & (ts <= target.low)
     known = none if target.source_table_id in task.order.fresh else read[messages]
-    return Wanted(~above & ~again & ~below, above, again | below & known, below & ~known)
+    found = in_range(target.low, target.high, ts, known)
+    return Wanted(found.now & ~again, found.above & ~again, found.again | again, found.late & ~again)
 
 
 def counts(task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> tuple[int, int, int]:

@@ -23,13 +23,13 @@ from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.bad_rows import sound_changes
+from ticdc_assets.pipeline.rows.place import NO_PERIOD, Bools
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
-from ticdc_assets.pipeline.stream.decode.message_batch import Bools, MessageBatch, batches_of
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch, batches_of
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
 from ticdc_assets.pipeline.stream.decode.place import (
-    NO_PERIOD,
     NamedRows,
     by_epoch,
     by_name,

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.stream.decode.message_batch import Ints, MessageBatch
+from ticdc_assets.pipeline.rows.place import Ints
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.heads import watermarks_of

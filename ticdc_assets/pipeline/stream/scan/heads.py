@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.pipeline.landing.message_heads import ROW, WATERMARK
-from ticdc_assets.pipeline.stream.decode.message_batch import Ints, MessageBatch
+from ticdc_assets.pipeline.rows.place import Ints
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.columnar.message_rows import Bulk, RowHeaders, heads_of
 from ticdc_assets.protocols.events import Op

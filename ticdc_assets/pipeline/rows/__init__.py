@@ -1,0 +1,1 @@
+"""The rules for rows, whatever they come from: files, messages or dumps."""
