@@ -14,17 +14,18 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.rows.fit import ColumnRules
 from ticdc_assets.pipeline.rows.place import Ints
 from ticdc_assets.pipeline.storage.reference import joined_records, record_by_record
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, QuarantineEntry, TaskFile
@@ -249,55 +250,30 @@ def _is_left_out(decoding: FileDecoding, file: TaskFile, column: str) -> bool:
 
 
 def aligned(decoding: FileDecoding, file: TaskFile, version: Version, rows: RawRows) -> RawRows:
-    """The rows with the column names of the version. CSV fields are positional: TiCDC writes rows of another
+    """The rows, of CSV with the column names of the version. CSV fields are positional: TiCDC writes rows of another
     version into a folder only where both have the same columns, possibly in another order.
 
     Raises DecodeError where they have other columns, or lack one."""
-    names = {fold(column.name): column.name for column in version.table.stored_columns}
+    rules = ColumnRules(version.table, partial(decoding.selectors.leaves_out, file.schema, file.table))
     if decoding.csv is not None:
-        there = {fold(name) for name in rows.columns}
-        if not there <= names.keys() or not all(_is_left_out(decoding, file, names[n]) for n in names.keys() - there):
+        if not rules.fit(rows.columns):
             raise _other_columns(file, "the columns of another version than its folder's")
-        return replace(rows, columns=tuple(name for lowered, name in names.items() if lowered in there))
-    for name, *texts in zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True):
-        if fold(name) not in names and any(text.null_count < len(text) for text in texts):
-            raise _other_columns(file, f"a column {name!r} that its version does not have")
-    _refuse_lacking(decoding, file, version, rows)
-    return replace(rows, columns=tuple(names.get(fold(name), name) for name in rows.columns))
+        there = {fold(name) for name in rows.columns}
+        return replace(rows, columns=tuple(c.name for c in version.table.stored_columns if fold(c.name) in there))
+    images = zip(rows.columns, rows.wire, *([rows.before] if rows.before else []), strict=True)
+    unknown = rules.unknown(name for name, *texts in images if any(text.null_count < len(text) for text in texts))
+    if unknown is not None:
+        raise _other_columns(file, f"a column {unknown!r} that its version does not have")
+    lacking = rules.lacking_in(rows)
+    if lacking is not None:
+        raise _other_columns(file, f"rows without {lacking!r}", Advice.LEFT_OUT_OF_FILE)
+    return rows
 
 
-def _refuse_lacking(decoding: FileDecoding, file: TaskFile, version: Version, rows: RawRows) -> None:
-    """Raise DecodeError where whole rows lack a column that the changefeed does not leave out. A deleted row may
-    have only its key."""
-    table = version.table
-    if rows.sent is None or table.virtual_unknown:
-        return
-    sent = {fold(name): array for name, array in zip(rows.columns, rows.sent, strict=True)}
-    keys = {fold(name) for name in table.unique_columns}
-    arrays = [sent[fold(c.name)] for c in table.stored_columns if fold(c.name) in sent.keys() - keys]
-    is_whole = pc.not_equal(rows.op, "D")
-    for array in arrays:
-        is_whole = pc.or_(is_whole, array)
-    for column in table.stored_columns:
-        there = sent.get(fold(column.name))
-        lacks = is_whole if there is None else pc.and_not(is_whole, there)
-        if pc.any(lacks).as_py() and not _is_left_out(decoding, file, column.name):
-            raise _lacking(file, column.name)
-
-
-def _lacking(file: TaskFile, column: str) -> DecodeError:
-    return DecodeError(
-        file.path,
-        f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
-        f"rows without {column!r}",
-        Advice.LEFT_OUT_OF_FILE,
-    )
-
-
-def _other_columns(file: TaskFile, found: str) -> DecodeError:
+def _other_columns(file: TaskFile, found: str, advice: Advice = Advice.RESTORE_SCHEMAS) -> DecodeError:
     return DecodeError(
         file.path,
         f"rows with the columns that {file.schema}.{file.table} had at their commit_ts",
         found,
-        Advice.RESTORE_SCHEMAS,
+        advice,
     )

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
@@ -29,10 +28,8 @@ from ticdc_assets.pipeline.stream.decode.place import (
     wanted,
 )
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
-    is_of_keys,
-    missing_column,
+    column_rules,
     sample_is_unlike,
-    unknown_column,
 )
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.decode.values import in_bulk, rules_of
@@ -102,11 +99,10 @@ def _refuse_other_columns(
     task: MessageTask, batch: MessageBatch, name: SourceName, period: SchemaPeriod, table: TableRows
 ) -> None:
     """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
-    known, columns = period.version.table, table.rows.columns
-    unlike = unknown_column(task, known, columns)
-    if unlike is None and not (is_of_keys(known, columns) and pc.all(pc.equal(table.rows.op, "D")).as_py()):
-        as_written = (table.schema, table.table)
-        unlike = missing_column(task, known, columns, as_written if fold_name(*as_written) == name else name)
+    known, as_written = period.version.table, (table.schema, table.table)
+    rules = column_rules(task, known, as_written if fold_name(*as_written) == name else name)
+    unlike = rules.unknown(table.rows.columns)
+    unlike = rules.lacking_in(table.rows) if unlike is None else unlike
     last = batch.block.message(int(messages_of(table)[-1]))
     if unlike is not None or sample_is_unlike(task, known, name, last):
         raise DecodeError(table.table, "the columns of its version", "others", REFERENCE_DECIDES)

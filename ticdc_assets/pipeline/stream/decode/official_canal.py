@@ -8,11 +8,12 @@ columns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.rows.fit import ColumnRules, LeavesOut
 from ticdc_assets.schema.history.source_table import SchemaPeriod
 from ticdc_assets.tso import LOGICAL_BITS
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
-LeavesOut = Callable[[str], bool]
-"""Whether the changefeed leaves a column of the table out of rows."""
-
 _SECOND_MS: Final = 1000
 
 
@@ -33,11 +31,8 @@ def _none_left_out(_column: str) -> bool:
 
 
 def has_columns_of(period: SchemaPeriod | SchemaGap, sent: Set[str], leaves_out: LeavesOut = _none_left_out) -> bool:
-    """Whether columns, in lower case, are those of a schema period, but for some that the changefeed leaves out."""
-    if not isinstance(period, SchemaPeriod):
-        return False
-    columns = {fold(column.name) for column in period.version.table.stored_columns}
-    return sent <= columns and all(map(leaves_out, columns - sent))
+    """Whether columns are those of a schema period, but for some that the changefeed leaves out."""
+    return isinstance(period, SchemaPeriod) and ColumnRules(period.version.table, leaves_out).fit(sent)
 
 
 @dataclass(frozen=True, slots=True)

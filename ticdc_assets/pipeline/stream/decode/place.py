@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.rows.fit import LeavesOut
 from ticdc_assets.pipeline.rows.place import (
     NO_PERIOD,
     Bools,
@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.rows.place import (
     periods_at,
 )
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
-from ticdc_assets.pipeline.stream.decode.official_canal import LeavesOut, PositionedRow, has_columns_of
+from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow, has_columns_of
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.protocols.columnar.message_rows import TableRows, take
@@ -138,7 +138,7 @@ def _by_millisecond(task: MessageTask, table: TableRows, timeline: Timeline) -> 
 
 
 def _fits(task: MessageTask, table: TableRows, period: SchemaPeriod | SchemaGap) -> bool:
-    return has_columns_of(period, {fold(name) for name in sent_columns(table)}, _left_out(task, table))
+    return has_columns_of(period, set(sent_columns(table)), _left_out(task, table))
 
 
 def _left_out(task: MessageTask, table: TableRows) -> LeavesOut:

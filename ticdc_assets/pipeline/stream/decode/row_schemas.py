@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from ticdc_assets.advice import Advice
@@ -15,6 +16,7 @@ from ticdc_assets.errors import DISPLACED, DecodeError, SchemaError
 from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.pipeline.rows.fit import ColumnRules
 from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import MessageTask, VersionClock
 from ticdc_assets.pipeline.tasks import FileReport, FileState, QuarantineEntry
@@ -78,40 +80,24 @@ def spelt(task: MessageTask, column: Column) -> str:
     return fold(sanitised(column.name) if task.decoding.protocol == "avro" else column.name)
 
 
-def unknown_column(task: MessageTask, table: TableSchema, sent: Iterable[str]) -> str | None:
-    """A column in the rows that no schema of their version has."""
-    known = {spelt(task, column) for column in table.columns}
-    return next((name for name in sent if fold(name) not in known), None)
+def column_rules(task: MessageTask, table: TableSchema, source: TableName) -> ColumnRules:
+    """Which columns rows of a table have."""
+    leaves_out = partial(task.schemas.selectors.leaves_out, *source)
+    return ColumnRules(table, leaves_out, partial(spelt, task), takes_virtual=True)
 
 
 def unlike(task: MessageTask, table: TableSchema, event: RowEvent, source: TableName) -> Unlike | None:
     """How a row differs from the present columns of its source table; None where it does not."""
-    column = unknown_column(task, table, (*event.wire, *(event.before or ())))
+    rules = column_rules(task, table, source)
+    column = rules.unknown((*event.wire, *(event.before or ())))
     if column is not None:
         return Unlike(f"found {column!r}", is_inferable=True, unknown=column)
-    is_key = event.handle_only or (event.op is Op.DELETE and is_of_keys(table, event.wire, event.hints.key or ()))
-    column = None if is_key else missing_column(task, table, event.wire, source)
+    if not event.handle_only:
+        column = rules.lacking(event.wire, event.op is Op.DELETE, event.hints.key or ())
     if column is not None:
         return Unlike(f"found no {column!r}", is_inferable=False, lacking=column)
     column = changed_type(task, table, event)
     return None if column is None else Unlike(f"found another type of {column!r}", is_inferable=True)
-
-
-def is_of_keys(table: TableSchema, sent: Iterable[str], key: Iterable[str] = ()) -> bool:
-    """Whether only key columns were sent, as of a deleted row without its other values."""
-    return {fold(name) for name in sent} <= {fold(name) for name in (*table.unique_columns, *key)}
-
-
-def missing_column(task: MessageTask, table: TableSchema, sent: Iterable[str], source: TableName) -> str | None:
-    """A column of the table that whole rows with the columns `sent` lack, though the changefeed does not leave it out.
-
-    None also for a table whose columns the stream lists without marking the virtual ones: its rows may lack columns.
-    """
-    if table.virtual_unknown:
-        return None
-    there = {fold(name) for name in sent}
-    lacking = (column.name for column in table.stored_columns if spelt(task, column) not in there)
-    return next((name for name in lacking if not task.schemas.selectors.leaves_out(*source, name)), None)
 
 
 def changed_type(task: MessageTask, table: TableSchema, event: RowEvent) -> str | None:

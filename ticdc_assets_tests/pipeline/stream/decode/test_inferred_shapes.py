@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.pipeline.stream.decode import row_schemas
-from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes, is_of_keys, merged_schemas
+from ticdc_assets.pipeline.stream.decode.row_schemas import Shapes, merged_schemas
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.model import TableSchema
@@ -60,10 +60,3 @@ def test_each_set_of_columns_and_types_is_reported_once_from_its_earliest_row(mo
         shapes.add(inferred(ts, of))
 
     assert [(e.commit_ts, e.after) for e in shapes.events()] == [(8, ID), (7, ID_V)]
-
-
-@pytest.mark.parametrize(
-    ("sent", "key", "are_keys"), [((), (), True), (("ID",), (), True), (("id", "v"), (), False), (("v",), ("V",), True)]
-)
-def test_a_delete_may_have_only_the_columns_of_a_key(sent: tuple[str, ...], key: tuple[str, ...], are_keys: bool):
-    assert is_of_keys(ID_V, sent, key) is are_keys

@@ -13,10 +13,9 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
     Shapes,
     Unlike,
     changed_type,
+    column_rules,
     inferred_by,
-    is_of_keys,
     merged_schemas,
-    missing_column,
     unlike,
 )
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
@@ -80,26 +79,18 @@ def test_a_row_is_unlike_its_table_by_a_column_that_only_one_of_them_has(sent: R
     assert unlike(task(), TABLE, sent, NAME) == found
 
 
-@pytest.mark.parametrize(
-    ("sent", "key", "is_all"),
-    [(("ID",), (), True), (("id", "v"), (), False), ((), (), True), (("V", "id"), ("v",), True), (("v",), (), False)],
-)
-def test_a_row_is_of_keys_where_it_has_no_other_column(sent: tuple[str, ...], key: tuple[str, ...], is_all: bool):
-    assert is_of_keys(TABLE, sent, key) is is_all
-
-
 def test_a_column_that_the_changefeed_leaves_out_is_not_missing():
-    assert missing_column(task(), TABLE, ("id",), NAME) == "v"
-    assert missing_column(task(leaves_out="v"), TABLE, ("id",), NAME) is None
-    assert missing_column(task(leaves_out="v"), TABLE, ("id",), ("bank", "t")) == "v"
-    assert missing_column(task(), table("`id` INT", "`v` INT AS (`id` + 1)"), ("id",), NAME) is None
+    assert column_rules(task(), TABLE, NAME).lacking(("id",), False) == "v"
+    assert column_rules(task(leaves_out="v"), TABLE, NAME).lacking(("id",), False) is None
+    assert column_rules(task(leaves_out="v"), TABLE, ("bank", "t")).lacking(("id",), False) == "v"
+    assert column_rules(task(), table("`id` INT", "`v` INT AS (`id` + 1)"), NAME).lacking(("id",), False) is None
 
 
 def test_columns_of_a_table_whose_virtual_ones_are_not_known_are_not_missed():
-    assert missing_column(task(), replace(TABLE, virtual_unknown=True), ("id",), NAME) is None
-    assert missing_column(task(), INFERRED, ("id",), NAME) == "v"
-    assert missing_column(task("avro"), INFERRED, ("id",), NAME) == "v"
-    assert missing_column(task("simple"), TABLE, ("id",), NAME) == "v"
+    assert column_rules(task(), replace(TABLE, virtual_unknown=True), NAME).lacking(("id",), False) is None
+    assert column_rules(task(), INFERRED, NAME).lacking(("id",), False) == "v"
+    assert column_rules(task("avro"), INFERRED, NAME).lacking(("id",), False) == "v"
+    assert column_rules(task("simple"), TABLE, NAME).lacking(("id",), False) == "v"
 
 
 def typed(**types: str | None) -> RowEvent:
