@@ -7,11 +7,13 @@ import pytest
 
 from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
+from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import Arrival
 from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
 from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.schema.history.source_table import Stop
-from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.message_block import MessageBlock
 from ticdc_assets.tables.progress import Progress
 
 P, Q = ("feed", 0), ("feed", 1)
@@ -50,9 +52,9 @@ def test_the_next_snapshot_has_the_last_offset_of_each_partition(
     assert consumed_with(scan(), arrival, Progress(files=files)) == tuple(sorted(consumed.items()))
 
 
-@pytest.mark.parametrize(("offset", "takes"), [(2, False), (3, True), (5, True), (6, False)])
-def test_a_table_takes_messages_from_the_first_offset_and_below_the_last(offset: int, takes: bool):
-    arrival = Arrival(0, {P: 3}, {P: 6})
+def test_a_table_takes_messages_from_the_first_offset_and_below_the_last():
+    messages = [Message(*P, offset, None, b"", 0) for offset in (2, 3, 5, 6)]
+    batch = MessageBatch(np.arange(4), MessageBlock.of([(MessagePosition(), message) for message in messages]))
 
-    assert arrival.takes(Message(*P, offset, None, b"", 0)) is takes
-    assert Arrival(0, {}, {}).takes(Message(*P, 0, None, b"", 0))
+    assert batch.taken(Arrival(0, {P: 3}, {P: 6})).tolist() == [False, True, True, False]
+    assert batch.taken(Arrival(0, {}, {})).all()

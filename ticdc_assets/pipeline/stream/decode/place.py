@@ -138,7 +138,8 @@ def _by_millisecond(task: MessageTask, table: TableRows, timeline: Timeline) -> 
 
 
 def _fits(task: MessageTask, table: TableRows, period: SchemaPeriod | SchemaGap) -> bool:
-    return has_columns_of(period, set(sent_columns(table)), _left_out(task, table))
+    sent = table.events[0].wire if table.events else table.rows.columns
+    return has_columns_of(period, set(sent), _left_out(task, table))
 
 
 def _left_out(task: MessageTask, table: TableRows) -> LeavesOut:
@@ -156,11 +157,6 @@ def _by_position(task: MessageTask, batch: MessageBatch, table: TableRows, timel
         period = positions.period(timeline, row, left_out)
         found.append(NO_PERIOD if period is None else timeline.index(period))
     return np.array(found, np.int64)
-
-
-def sent_columns(table: TableRows) -> tuple[str, ...]:
-    """The columns of the new values, as they are spelt in the rows."""
-    return tuple(table.events[0].wire) if table.events else table.rows.columns
 
 
 # -- what this run wants -----------------------------------------------------------------------------------------------

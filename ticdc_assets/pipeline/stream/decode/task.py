@@ -14,7 +14,7 @@ from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition, Window
 from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import SourceName, Timeline
 from ticdc_assets.schema.model import TableName, TableSchema
-from ticdc_assets.sources.capture import Message, MessagePosition
+from ticdc_assets.sources.capture import MessagePosition
 from ticdc_assets.sources.message_log import MessageLog
 
 SchemaVersion = tuple[SourceName, int]
@@ -50,11 +50,6 @@ class Arrival:
     since: Mapping[TopicPartition, int]
     until: Mapping[TopicPartition, int]
 
-    def takes(self, message: Message) -> bool:
-        """Whether a table takes the message: its offset is in the range of its partition."""
-        partition = (message.topic, message.partition)
-        return self.since.get(partition, 0) <= message.offset < self.until.get(partition, message.offset + 1)
-
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -75,11 +70,6 @@ class Stretch:
     twice: frozenset[int] = frozenset()
     read: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     ordinals: tuple[int, ...] = ()
-
-    def was_read(self, message: Message) -> bool:
-        """Whether an earlier run has read the message and left only changes above its tables' watermarks."""
-        first, end = self.read.get((message.topic, message.partition), (0, 0))
-        return first <= message.offset < end
 
 
 @dataclass(frozen=True, slots=True)
