@@ -12,9 +12,9 @@ from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.changelog.bad_rows import rules_of_file, sound_changes
 from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.load.task import DumpTask
+from ticdc_assets.pipeline.rows.bad_rows import rules_of_file, sound_changes
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.sources.dump.compression import opened_in

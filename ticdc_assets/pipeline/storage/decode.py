@@ -26,7 +26,8 @@ from ticdc_assets.errors import DecodeError, NotYetError, SourceError, TicdcAsse
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.changelog.bad_rows import (
+from ticdc_assets.pipeline.changelog.parts import PartWriter
+from ticdc_assets.pipeline.rows.bad_rows import (
     ALL_BAD_MIN,
     BAD_RECORDS_MAX,
     BadRow,
@@ -35,7 +36,6 @@ from ticdc_assets.pipeline.changelog.bad_rows import (
     strict_changes,
     too_many,
 )
-from ticdc_assets.pipeline.changelog.parts import PartWriter
 from ticdc_assets.pipeline.rows.place import Ints, by_period, have_schema, in_range, periods_at
 from ticdc_assets.pipeline.storage.reader import FileGroup, FileReader, aligned, grouped
 from ticdc_assets.pipeline.tasks import (

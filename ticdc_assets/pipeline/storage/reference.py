@@ -15,7 +15,7 @@ import pyarrow as pa
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import DecodeError, NotYetError
 from ticdc_assets.names.folding import fold
-from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX, too_many
+from ticdc_assets.pipeline.rows.bad_rows import BAD_RECORDS_MAX, too_many
 from ticdc_assets.pipeline.tasks import DecodeTask, QuarantineEntry, TaskFile
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete, JoinedRows, RawRows

@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.errors import DecodeError, NotYetError, SourceError
 from ticdc_assets.names.table_filter import ColumnSelector, ColumnSelectors, TableFilter
-from ticdc_assets.pipeline.changelog.bad_rows import BAD_RECORDS_MAX
+from ticdc_assets.pipeline.rows.bad_rows import BAD_RECORDS_MAX
 from ticdc_assets.pipeline.storage import reader
 from ticdc_assets.pipeline.storage.reader import FileReader
 from ticdc_assets.pipeline.storage.reference import from_events

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ticdc_assets.errors import ConfigError, DecodeError
-from ticdc_assets.pipeline.changelog.bad_rows import rules_of_file, strict_changes
+from ticdc_assets.pipeline.rows.bad_rows import rules_of_file, strict_changes
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes.typed import TypedChanges
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.changelog.bad_rows import strict_changes
+from ticdc_assets.pipeline.rows.bad_rows import strict_changes
 from ticdc_assets.pipeline.rows.place import Bools, Ints
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.place import (

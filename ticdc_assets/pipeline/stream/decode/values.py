@@ -8,7 +8,7 @@ from typing import Any
 
 from ticdc_assets.changes.typed import Reading
 from ticdc_assets.errors import DecodeError, TicdcAssetsError
-from ticdc_assets.pipeline.changelog.bad_rows import FaultKind, RowFault, RowRules
+from ticdc_assets.pipeline.rows.bad_rows import FaultKind, RowFault, RowRules
 from ticdc_assets.pipeline.stream.decode.row_schemas import spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.protocols.columnar.message_rows import Bulk, TableRows

@@ -22,7 +22,7 @@ from ticdc_assets.errors import DecodeError, SchemaError, TicdcAssetsError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.changelog.bad_rows import sound_changes
+from ticdc_assets.pipeline.rows.bad_rows import sound_changes
 from ticdc_assets.pipeline.rows.place import NO_PERIOD, Bools
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
 from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified

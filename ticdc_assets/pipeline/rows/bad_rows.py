@@ -21,6 +21,7 @@ from ticdc_assets.changes.identity import may_have_faults
 from ticdc_assets.changes.typed import Reading, TypedChanges, text_reading, with_types
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.pipeline.rows.fit import own_name
 from ticdc_assets.protocols.values.text import DATE_KINDS
 from ticdc_assets.schema.model import Kind
 
@@ -39,10 +40,6 @@ _ADVICE: Final = "Check that the table's schema at this commit is the one the ro
 _ADVICE_DATES: Final = "Set `zero_dates: null` to take such dates as NULL; the record is kept."
 _ADVICE_KEY: Final = "Check the key that the config names for this table; the record is kept."
 _ADVICE_KEY_VALUE: Final = "The record is kept; give the row another key at the source."
-
-
-def _by_name(column: Column) -> str:
-    return column.name
 
 
 class FaultKind(StrEnum):
@@ -89,7 +86,7 @@ class RowRules:
     reading: Reading
     zero_dates_allowed: bool
     describe: Callable[[RowFault, int], DecodeError]
-    spelling: Callable[[Column], str] = _by_name
+    spelling: Callable[[Column], str] = own_name
     bad_max: int | None = None
     allows_old_zero_dates: bool = False
 

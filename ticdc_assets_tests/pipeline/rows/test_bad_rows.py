@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.pipeline.changelog import bad_rows
-from ticdc_assets.pipeline.changelog.bad_rows import BadRow, rules_of_file, sound_changes
+from ticdc_assets.pipeline.rows import bad_rows
+from ticdc_assets.pipeline.rows.bad_rows import BadRow, rules_of_file, sound_changes
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.history.fold.events import fold
