@@ -18,23 +18,12 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.rows.bad_rows import strict_changes
 from ticdc_assets.pipeline.rows.place import Bools, Ints
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
-from ticdc_assets.pipeline.stream.decode.place import (
-    NamedRows,
-    by_epoch,
-    by_name,
-    counts,
-    messages_of,
-    part,
-    wanted,
-)
-from ticdc_assets.pipeline.stream.decode.row_schemas import (
-    column_rules,
-    sample_is_unlike,
-)
+from ticdc_assets.pipeline.stream.decode.place import NamedRows, by_name, counts, messages_of, to_write
+from ticdc_assets.pipeline.stream.decode.row_schemas import column_rules, sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.decode.values import in_bulk, rules_of
 from ticdc_assets.protocols.columnar.message_rows import Bulk, TableRows
-from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
 
 REFERENCE_DECIDES: Final = "The reference decoder reads it."
 
@@ -80,31 +69,27 @@ def _typed(
     task: MessageTask, bulk: Bulk, batch: MessageBatch, named: NamedRows, fallback: Bools, read: Bools
 ) -> Iterator[Piece]:
     """The changes that this run writes. Messages whose values cannot be typed are marked in `fallback`."""
-    for period, target, rows in named.of_targets(task, ~fallback[named.messages]):
-        found = wanted(task, target, batch, named, rows, read)
-        for mask, late in ((found.late, True), (found.now, False)):
-            table = part(named.table, rows[mask])
-            for epoch, of_epoch in by_epoch(task, batch, table):
-                try:
-                    _refuse_other_columns(task, batch, named.name, period, of_epoch)
-                    changes = _changes(task, bulk, batch, period, of_epoch)
-                except DecodeError:
-                    fallback[messages_of(of_epoch)] = True
-                    continue
-                position = np.asarray(of_epoch.position.to_numpy(), np.int64)
-                yield Piece(named.name, period, epoch, position, changes, late)
+    for period, epoch, late, table in to_write(task, batch, named, ~fallback, read):
+        try:
+            _refuse_other_columns(task, batch, named, period, table)
+            changes = _changes(task, bulk, batch, period, table)
+        except DecodeError:
+            fallback[messages_of(table)] = True
+            continue
+        position = np.asarray(table.position.to_numpy(), np.int64)
+        yield Piece(named.name, period, epoch, position, changes, late)
 
 
 def _refuse_other_columns(
-    task: MessageTask, batch: MessageBatch, name: SourceName, period: SchemaPeriod, table: TableRows
+    task: MessageTask, batch: MessageBatch, named: NamedRows, period: SchemaPeriod, table: TableRows
 ) -> None:
     """Raise DecodeError where rows have other columns than their version; the reference decoder then finds which."""
-    known, as_written = period.version.table, (table.schema, table.table)
-    rules = column_rules(task, known, as_written if fold_name(*as_written) == name else name)
+    known = period.version.table
+    rules = column_rules(task, known, named.source or (table.schema, table.table))
     unlike = rules.unknown(table.rows.columns)
     unlike = rules.lacking_in(table.rows) if unlike is None else unlike
     last = batch.block.message(int(messages_of(table)[-1]))
-    if unlike is not None or sample_is_unlike(task, known, name, last):
+    if unlike is not None or sample_is_unlike(task, known, named.name, last):
         raise DecodeError(table.table, "the columns of its version", "others", REFERENCE_DECIDES)
 
 

@@ -179,6 +179,18 @@ def wanted(task: MessageTask, target: Target, batch: MessageBatch, named: NamedR
     return Wanted(found.now & ~again, found.above & ~again, found.again | again, found.late & ~again)
 
 
+def to_write(
+    task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools
+) -> Iterator[tuple[SchemaPeriod, int, bool, TableRows]]:
+    """The rows of `sound` messages that this run writes, by schema period and delivery, those that may be late (True)
+    apart."""
+    for period, target, rows in named.of_targets(task, sound[named.messages]):
+        found = wanted(task, target, batch, named, rows, read)
+        for mask, late in ((found.late, True), (found.now, False)):
+            for epoch, table in by_epoch(task, batch, part(named.table, rows[mask])):
+                yield period, epoch, late, table
+
+
 def counts(task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> tuple[int, int, int]:
     """Of the messages that are not left to another decoder, the rows, those above this run, and repeats."""
     rows_sound, above, repeats = sound[named.messages], 0, 0

@@ -29,15 +29,7 @@ from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismat
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch, batches_of
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
-from ticdc_assets.pipeline.stream.decode.place import (
-    NamedRows,
-    by_epoch,
-    by_name,
-    counts,
-    messages_of,
-    part,
-    wanted,
-)
+from ticdc_assets.pipeline.stream.decode.place import NamedRows, by_name, counts, messages_of, part, to_write
 from ticdc_assets.pipeline.stream.decode.row_schemas import (
     NameState,
     Unlike,
@@ -174,7 +166,7 @@ class MessageDecoder:
                 name_state.count(*counts(self._task, batch, named, sound, read))
                 with self._held_alone(named.name):
                     self._without_schema(batch, named, name_state)
-                    self._write(batch, named, read)
+                    self._write(batch, named, sound, read)
 
     def _events(self, batch: MessageBatch, messages: Iterable[int]) -> Iterator[PlacedEvent]:
         decode, options = self._protocol.decode, self._task.decoding.options
@@ -186,16 +178,12 @@ class MessageDecoder:
                 continue  # the first pass has kept it
             yield from ((index, n, event) for n, event in enumerate(events) if isinstance(event, RowEvent))
 
-    def _write(self, batch: MessageBatch, named: NamedRows, read: Bools) -> None:
+    def _write(self, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> None:
         """The rows that this run writes."""
-        for period, target, rows in named.of_targets(self._task, np.ones(len(named.table), np.bool_)):
-            found = wanted(self._task, target, batch, named, rows, read)
-            for mask, late in ((found.late, True), (found.now, False)):
-                table = part(named.table, rows[mask])
-                for epoch, of_epoch in by_epoch(self._task, batch, table):
-                    place = _Place(named.name, period, epoch, late, batch.message_of)
-                    ordinals = pa.array(batch.ordinals[messages_of(of_epoch)])
-                    self._take(place, replace(of_epoch, rows=replace(of_epoch.rows, line=ordinals)))
+        for period, epoch, late, table in to_write(self._task, batch, named, sound, read):
+            place = _Place(named.name, period, epoch, late, batch.message_of)
+            ordinals = pa.array(batch.ordinals[messages_of(table)])
+            self._take(place, replace(table, rows=replace(table.rows, line=ordinals)))
 
     def _true_name(self, event: RowEvent, message: Message) -> TableName | None:
         """The name of the row's table; None where messages cannot spell it and it may be one of several."""
