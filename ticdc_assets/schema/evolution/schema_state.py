@@ -14,7 +14,7 @@ COLUMNS_MAX: Final = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaState:
+class Shape:
     """A table, and the uid of its next new column."""
 
     table: TableSchema
@@ -107,7 +107,7 @@ def _with_time_of(effect: Effect, sent: TableSchema) -> Effect:
 class Change:
     """The state after a statement, and its effects on existing rows."""
 
-    shape: SchemaState
+    shape: Shape
     effects: tuple[Effect, ...] = ()
 
     @property

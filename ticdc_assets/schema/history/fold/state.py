@@ -11,7 +11,7 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
+from ticdc_assets.schema.evolution.evolve import Change, Shape, TruncateRows, shape_of
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.official_statements import WrittenStatements
 from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
@@ -106,7 +106,7 @@ class FoldState:
 
     # -- new tables -----------------------------------------------------------------------------------------------
 
-    def add(self, name: SourceName, shape: SchemaState, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
+    def add(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
         """Add a source table.
 
         Args:

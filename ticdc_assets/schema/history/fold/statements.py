@@ -11,7 +11,7 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
+from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, Shape, alter_all, create, shape_of
 from ticdc_assets.schema.evolution.promotion import lake_type
 from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
@@ -134,9 +134,7 @@ def _create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable) -> No
     state.check(builder, event)
 
 
-def _shape_of_create(
-    state: FoldState, event: DdlEvent, statement: ddl.CreateTable, name: SourceName
-) -> SchemaState | None:
+def _shape_of_create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
     """The shape of the new table; None where it is not known and the table stops."""
     if statement.like is None:
         try:
