@@ -104,6 +104,6 @@ def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, infer
     try:
         table = widened(builder.shape.table, inferred)
     except SchemaError as error:
-        state.stop(builder, event, str(error))
+        state.stop(builder, event, error)
         return
     state.change(builder, Change(adopt(builder.shape, table)), event.commit_ts)

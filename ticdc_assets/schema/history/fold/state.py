@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ticdc_assets.advice import Advice
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
@@ -248,7 +249,7 @@ class FoldState:
             folded = ", ".join(c.name for c in builder.shape.table.columns)
             self.stop(builder, event, f"the stream has the columns ({sent}), its statements lead to ({folded})")
 
-    def stop_subject(self, event: DdlEvent, reason: str, rows_are_missing: bool = False) -> None:
+    def stop_subject(self, event: DdlEvent, reason: str | SchemaError, rows_are_missing: bool = False) -> None:
         """Stop the table or the database of an event.
 
         A table that is new, and whose columns both the stream and `schema_files` have, does not stop unless
@@ -268,11 +269,11 @@ class FoldState:
             if marks or rows_are_missing:
                 self.stop(self.live[fold_name(*name)], event, reason)
 
-    def stop_name(self, name: SourceName, event: DdlEvent, reason: str) -> None:
+    def stop_name(self, name: SourceName, event: DdlEvent, reason: str | SchemaError) -> None:
         """Stop the next table that gets this name."""
         self.pending.stop(name, _stop_at(event, reason))
 
-    def _stop_database(self, event: DdlEvent, reason: str) -> None:
+    def _stop_database(self, event: DdlEvent, reason: str | SchemaError) -> None:
         """Stop the tables of the event's database, and those that appear later without a CREATE. An event without a
         database (Simple) stops the tables of all databases."""
         schema = fold(event.schema)
@@ -281,11 +282,14 @@ class FoldState:
             if schema in ("", name[0]):
                 self.stop(builder, event, reason)
 
-    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str, *advice: Advice) -> None:
+    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str | SchemaError, *advice: Advice) -> None:
         """Stop a table at the event; the first stop stays."""
         if builder.stop is None:
             builder.stop = _stop_at(event, reason, *advice)
 
 
-def _stop_at(event: DdlEvent, reason: str, *advice: Advice) -> Stop:
+def _stop_at(event: DdlEvent, reason: str | SchemaError, *advice: Advice) -> Stop:
+    if isinstance(reason, SchemaError):
+        advice = (reason.advice,) if isinstance(reason.advice, Advice) else ()
+        reason = reason.finding if advice else str(reason)
     return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason, advice=advice)

@@ -73,7 +73,7 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
         change = alter_all(builder.shape, statement).with_times_of(event.after)
     except SchemaError as error:
         if not state.written.is_repeat(event):
-            state.stop(builder, event, str(error))
+            state.stop(builder, event, error)
         return
     state.change(builder, change, event.commit_ts)
     if isinstance(statement, ddl.AlterTable):
@@ -141,7 +141,7 @@ def _shape_of_create(state: FoldState, event: DdlEvent, statement: ddl.CreateTab
             named = replace(statement, schema=name[0], name=name[1])
             return create(named, state.collations.get(fold(name[0]), UNNAMED))
         except SchemaError as error:
-            state.stop_subject(event, str(error))
+            state.stop_subject(event, error)
             return None
     like = with_schema(event, (statement.schema, statement.name), statement.like)
     models = candidates(state.live, like, event.after, event.hints.after_is_ordered)
@@ -202,7 +202,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
     try:
         pair = pair_of(state.live, event, statement)
     except SchemaError as error:
-        _stop_exchanged(state, event, statement, str(error))
+        _stop_exchanged(state, event, statement, error)
         return
     effect = ExchangedRows(pair.partitioned.id, pair.table.id, pair.rows)
     for builder, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
@@ -213,7 +213,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
             state.change(builder, Change(builder.shape, (effect,)), event.commit_ts)
 
 
-def _stop_exchanged(state: FoldState, event: DdlEvent, statement: ddl.AlterTable, reason: str) -> None:
+def _stop_exchanged(state: FoldState, event: DdlEvent, statement: ddl.AlterTable, reason: SchemaError) -> None:
     """Stop both tables, also one that appears later."""
     state.stop_subject(event, reason, rows_are_missing=True)
     subject = state.live.get(fold_name(event.schema, event.table))
