@@ -45,6 +45,10 @@ class KnownTable:
     table: str
     has_key: bool = True
 
+    @property
+    def name(self) -> SourceName:
+        return self.schema, self.table
+
 
 # -- which source table an asset means --------------------------------------------------------------------------------
 

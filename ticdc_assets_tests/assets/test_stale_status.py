@@ -11,6 +11,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, failures
+from ticdc_assets_tests.assets.requested import requested_run
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
@@ -45,6 +46,18 @@ def test_no_asset_is_stale_after_the_first_run_and_after_a_later_one(tmp_path: P
     feed.rows("shop", "users", ("I", 2, "bob", 12)).checkpoint(20).run(instance)
 
     assert (after_first, out_of_date(feed, instance)) == ({}, {})
+
+
+def test_no_asset_is_stale_after_runs_that_report_only_what_is_new(tmp_path: Path, instance: dg.DagsterInstance):
+    feed = shop(tmp_path)
+    feed.run(instance)
+    feed.run(instance)
+
+    requested_run(feed.checkpoint(20), instance)
+    without_news = out_of_date(feed, instance)
+    requested_run(feed.rows("shop", "users", ("I", 2, "bob", 22)).checkpoint(30), instance)
+
+    assert (without_news, out_of_date(feed, instance)) == ({}, {})
 
 
 def test_no_asset_is_stale_after_a_run_with_nothing_new(tmp_path: Path, instance: dg.DagsterInstance):

@@ -5,12 +5,13 @@ While the previous run is queued or started, a tick is skipped with the id of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
 from ticdc_assets.assets.earlier_runs import on_its_way
+from ticdc_assets.assets.stages.news import requested_keys
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
@@ -27,7 +28,9 @@ def schedules_of(feed: Feed, job: str) -> list[dg.ScheduleDefinition]:
     pending = "Processes everything pending of this changefeed."
     maintenance = "Maintains the tables of this changefeed."
     return [
-        _schedule(names.schedule, job, EVERY_10_MINUTES, pending, _unless_on_its_way(names.tags)),
+        _schedule(
+            names.schedule, job, EVERY_10_MINUTES, pending, _unless_on_its_way(names.tags, keys=requested_keys(feed))
+        ),
         _schedule(
             names.maintenance_schedule,
             names.maintenance_job,
@@ -50,9 +53,14 @@ def _schedule(name: str, job: str, cron: str, description: str, evaluate: Schedu
     )
 
 
-def _unless_on_its_way(tags: dict[str, str], job: str | None = None) -> ScheduleEvaluation:
+def _unless_on_its_way(
+    tags: dict[str, str], job: str | None = None, keys: Sequence[dg.AssetKey] | None = None
+) -> ScheduleEvaluation:
+    checks: Sequence[dg.AssetCheckKey] | None = None if keys is None else []
+
     def evaluate(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         going_on = on_its_way(context.instance, tags, job)
-        return dg.SkipReason(going_on) if going_on else dg.RunRequest(tags=tags)
+        request = dg.RunRequest(tags=tags, asset_selection=keys, asset_check_keys=checks)
+        return dg.SkipReason(going_on) if going_on else request
 
     return evaluate

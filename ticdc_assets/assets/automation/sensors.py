@@ -27,6 +27,7 @@ import dagster as dg
 from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
 from ticdc_assets.assets.known_tables import known_tables, not_loaded
 from ticdc_assets.assets.metadata.sparkline import plain_seconds
+from ticdc_assets.assets.stages.news import requested_keys
 from ticdc_assets.assets.stages.schema_cache import observation
 from ticdc_assets.assets.steps import Feed
 from ticdc_assets.config import Changefeed, Config
@@ -168,7 +169,9 @@ def _asked(
         return dg.SensorResult(skip_reason=dg.SkipReason(reason), cursor=seen)
     if wait and not failed:
         return dg.SensorResult(skip_reason=dg.SkipReason(wait), cursor=context.cursor)
-    request = dg.RunRequest(tags={**feed.names.tags, **(tags or {})})
+    request = dg.RunRequest(
+        tags={**feed.names.tags, **(tags or {})}, asset_selection=requested_keys(feed), asset_check_keys=[]
+    )
     return dg.SensorResult(run_requests=[request], asset_events=list(observed), cursor=seen)
 
 

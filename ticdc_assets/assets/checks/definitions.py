@@ -4,11 +4,18 @@ The blocking checks of a table are one step, so a failed check blocks only the a
 """
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as Target,
+)
+from dagster._core.errors import DagsterAssetCheckFailedError
+from dagster._core.event_api import EventLogRecord
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from pyiceberg.table import Table
 
 from ticdc_assets.assets.checks import results as verdicts
@@ -25,6 +32,7 @@ from ticdc_assets.notes import NoteCode
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.set_back import require_whole
+from ticdc_assets.plurals import counted
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.storage.scan_result import Problem
@@ -45,9 +53,12 @@ NO_LATE_ROWS: Final = "no_late_rows"
 HAVE_ASSETS: Final = "tables_have_assets"
 
 TABLE_CHECKS: Final = (NOT_HELD, NOTHING_QUARANTINED, NEAR_SOURCE, WRITTEN_BY_RUNS, ROWS_EQUAL)
+BLOCKING: Final = (NOT_HELD, NOTHING_QUARANTINED, ROWS_EQUAL)
 _VERDICTS_KEPT: Final = 5
+_FAILED_SHOWN_MAX: Final = 20
 
 Judge = Callable[[], Verdict]
+AnyContext = dg.AssetCheckExecutionContext | dg.AssetExecutionContext
 
 
 def check_assets(feed: Feed) -> list[dg.AssetChecksDefinition]:
@@ -136,7 +147,7 @@ def _tables(run: ChangefeedRun) -> tuple[TableRecord, ...]:
 def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
     """The checks of one table."""
     names = feed.names
-    key = (names.mirror if table.has_key else names.changelog)(table.schema, table.table)
+    key = _checked_asset(feed, table)
     specs = [
         dg.AssetCheckSpec(NOT_HELD, asset=key, blocking=True, description="The table is not stopped or waiting."),
         dg.AssetCheckSpec(
@@ -163,8 +174,12 @@ def table_checks(feed: Feed, table: KnownTable) -> dg.AssetChecksDefinition:
     return checks
 
 
+def _checked_asset(feed: Feed, table: KnownTable) -> dg.AssetKey:
+    return (feed.names.mirror if table.has_key else feed.names.changelog)(table.schema, table.table)
+
+
 def _table_verdicts(
-    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
+    context: AnyContext, run: ChangefeedRun, table: KnownTable, key: dg.AssetKey
 ) -> Iterator[tuple[dg.AssetCheckKey, Judge]]:
     current = run.tables().get(fold_name(table.schema, table.table))
     judges = (
@@ -175,9 +190,7 @@ def _table_verdicts(
             yield dg.AssetCheckKey(key, name), judge
 
 
-def _judges(
-    context: dg.AssetCheckExecutionContext, run: ChangefeedRun, table: Reported, key: dg.AssetKey
-) -> dict[str, Judge]:
+def _judges(context: AnyContext, run: ChangefeedRun, table: Reported, key: dg.AssetKey) -> dict[str, Judge]:
     bad = run.quarantined().get(table.source_table.id, [])
     return {
         NOT_HELD: lambda: verdicts.not_held(table.record),
@@ -246,9 +259,7 @@ def _is_behind(run: ChangefeedRun, table: Reported) -> bool:
     return any(work.damage is None for work in works)
 
 
-def _counted_once(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, table: Reported, count: Callable[[], Verdict]
-) -> Verdict:
+def _counted_once(context: AnyContext, key: dg.AssetKey, table: Reported, count: Callable[[], Verdict]) -> Verdict:
     """Count, or repeat the last verdict where the same two snapshots were counted before."""
     snapshots = {
         "mirror_snapshot": str(table.record.mirror_snapshot_id or "none"),
@@ -296,3 +307,64 @@ def check_result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult
         description=printable(verdict.sentence),
         metadata=shown({fact: value for fact, value in verdict.facts.items() if value is not None}),
     )
+
+
+# -- runs that report news ---------------------------------------------------------------------------------------------
+
+
+def log_checks(
+    feed: Feed, context: dg.AssetExecutionContext, run: ChangefeedRun, materialized: Collection[dg.AssetKey]
+) -> Exception | None:
+    """Evaluate all checks. Log those of tables that this run materializes, and of the others those that differ from
+    their last result.
+
+    Args:
+        materialized: the assets that this step has logged.
+
+    Returns:
+        the error to raise at the end of the step where a blocking check fails, as Dagster raises it in steps of checks.
+    """
+    names = feed.names
+    tables = (_table_verdicts(context, run, table, _checked_asset(feed, table)) for table in feed.tables)
+    judged = {key: judge() for key, judge in chain(_changefeed_verdicts(feed, run), *tables)}
+    records = context.instance.get_asset_records(list({key.asset_key for key in judged}))
+    last = {record.asset_entry.asset_key: record.asset_entry.last_materialization_record for record in records}
+    now = {key for key, record in last.items() if record is not None and record.run_id == context.run_id}
+    now = (now | set(materialized)) - {names.watermarks, names.quarantine}  # every run materializes these
+    before = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(judged))
+    for key, verdict in judged.items():
+        evaluation = _evaluation(key, verdict, last.get(key.asset_key))
+        if key.asset_key in now or _differs(evaluation, before.get(key)):
+            context.log_event(evaluation)
+    failed = [key for key, verdict in judged.items() if key.name in BLOCKING and not (verdict.passed or verdict.warns)]
+    if not failed:
+        return None
+    listed = ", ".join(f"{key.name} of {key.asset_key.to_user_string()}" for key in failed[:_FAILED_SHOWN_MAX])
+    return DagsterAssetCheckFailedError(f"{counted(len(failed), 'blocking check')} failed: {listed}")
+
+
+def _evaluation(key: dg.AssetCheckKey, verdict: Verdict, made: EventLogRecord | None) -> dg.AssetCheckEvaluation:
+    """The result, with the newest materialization of its asset: Dagster shows it beside that of the same run."""
+    result = check_result(key, verdict)
+    return dg.AssetCheckEvaluation(
+        key.asset_key,
+        key.name,
+        verdict.passed,
+        result.metadata,
+        made and Target(storage_id=made.storage_id, run_id=made.run_id, timestamp=made.timestamp),
+        result.severity,
+        result.description,
+        key.name in BLOCKING,
+    )
+
+
+def _differs(evaluation: dg.AssetCheckEvaluation, record: AssetCheckExecutionRecord | None) -> bool:
+    """Whether a result is to be told: passed, or severity, or what a failed check says, or the rows that were counted.
+    A lag always differs."""
+    before = record.evaluation if record is not None else None
+    if not isinstance(before, dg.AssetCheckEvaluation):
+        return True
+    outcome = (evaluation.passed, evaluation.severity) != (before.passed, before.severity)
+    told = not evaluation.passed and evaluation.check_name not in (NEAR_CLOCK, NEAR_SOURCE)
+    sentence = told and evaluation.description != before.description
+    return outcome or sentence or (evaluation.check_name == ROWS_EQUAL and evaluation.metadata != before.metadata)

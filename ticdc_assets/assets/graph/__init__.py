@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from ticdc_assets.assets.automation.schedules import schedules_of
 from ticdc_assets.assets.automation.sensors import sensors_of
-from ticdc_assets.assets.checks.definitions import check_assets
+from ticdc_assets.assets.checks.definitions import check_assets, log_checks
 from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
 from ticdc_assets.assets.jobs.as_of import as_of_job
 from ticdc_assets.assets.jobs.maintenance import maintenance_job
@@ -95,7 +96,7 @@ def changefeed_definitions(
             source_spec(feed, changefeed.redacted_sink_uri),
             schema_cache_asset(feed),
             changelog_assets(feed),
-            mirror_assets(feed),
+            mirror_assets(feed, partial(log_checks, feed)),
             *([days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []),
         ],
         asset_checks=check_assets(feed),

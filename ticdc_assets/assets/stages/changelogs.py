@@ -11,7 +11,9 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, ShownTable, changelog_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages.news import log_news, reports_news
 from ticdc_assets.assets.stages.run_step import run_step
+from ticdc_assets.assets.stages.schema_cache import schema_version
 from ticdc_assets.assets.stages.table_specs import changelog_spec
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
@@ -66,8 +68,9 @@ def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
 
 
 def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
-    pending, selected = run.pending(), context.selected_asset_keys
-    chosen = [known for known in feed.tables if feed.names.changelog(known.schema, known.table) in selected]
+    pending, selected, only_news = run.pending(), context.selected_asset_keys, reports_news(context, feed)
+    keys = {known: feed.names.changelog(known.schema, known.table) for known in feed.tables}
+    chosen = [known for known in feed.tables if only_news or keys[known] in selected]
     whole = len(chosen) == len(feed.tables)
     if pending.is_empty:
         progress_logger(context)("nothing new at the source")
@@ -80,9 +83,12 @@ def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
     results = _Results(feed, run, tables.values())
     if feed.names.quarantine in selected:
         yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
-    for known in chosen:
-        table = tables.get(fold_name(known.schema, known.table))
-        yield results.result(feed.names.changelog(known.schema, known.table), table)
+    outcomes = {known: results.result(keys[known], tables.get(fold_name(*known.name))) for known in chosen}
+    if only_news:
+        specs = ((changelog_spec(feed, known), outcome) for known, outcome in outcomes.items())
+        log_news(context, feed, specs, {feed.names.schema_cache: schema_version(pending.history)})
+    else:
+        yield from outcomes.values()
     for table in feed.without_assets(tables) if whole else ():
         if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
             key = changelog_spec(feed, KnownTable(*table.name)).key

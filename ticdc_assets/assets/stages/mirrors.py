@@ -2,7 +2,7 @@
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import dagster as dg
 
@@ -17,9 +17,10 @@ from ticdc_assets.assets.metadata.figures import (
 from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.days import closed_days
+from ticdc_assets.assets.stages.news import log_news, reports_news
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.table_specs import changelog_spec, history_spec, mirror_spec
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, progress_logger
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
@@ -27,10 +28,21 @@ from ticdc_assets.pipeline.run.mirrors import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
 from ticdc_assets.tables.fields import lake_tables
 
+LogChecks = Callable[[dg.AssetExecutionContext, ChangefeedRun, Collection[dg.AssetKey]], Exception | None]
+"""Logs the results of checks in a run that reports news: of assets with these keys, and those that differ. Returns
+the error of failed checks."""
 
-def mirror_assets(feed: Feed) -> dg.AssetsDefinition:
+
+def mirror_assets(feed: Feed, log_checks: LogChecks) -> dg.AssetsDefinition:
     """The mirrors of all tables with a key, the histories, and the record of the TSO at which all are consistent."""
-    return run_step(feed, feed.names.mirrors_op, mirror_specs(feed), _merge)
+
+    def work(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+        if reports_news(context, feed):
+            yield from _merge_with_news(context, feed, run, log_checks)
+        else:
+            yield from _merge(context, feed, run)
+
+    return run_step(feed, feed.names.mirrors_op, mirror_specs(feed), work)
 
 
 def mirror_specs(feed: Feed) -> list[dg.AssetSpec]:
@@ -76,7 +88,49 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
         return
     recorded = _recorded(feed, run, report)
     yield recorded
-    new = [t for t in feed.without_assets(tables) if only is None and t.name == t.source_table.name]
+    if only is None and _log_new_tables(context, feed, results, tables):
+        context.log_event(_without_upstream(recorded))
+    _log_closed_days(context, feed, run, report)
+
+
+def _merge_with_news(
+    context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun, log_checks: LogChecks
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Everything in a run that reports news. The record comes last: Dagster drops events that are logged after it where
+    the step fails, as it does for a failed check."""
+    names = feed.names
+    report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, progress_logger(context))
+    run.published()
+    tables = reported(run.lake.history(), report.record if report else None)
+    results = _Results(feed, run, report, tables.values())
+    versions, outcomes = {}, []
+    for known in feed.tables:
+        table = tables.get(fold_name(*known.name))
+        key = names.changelog(*known.name)
+        versions[key] = str(table.record.changelog_snapshot_id) if table else ""
+        if known.has_key:
+            outcomes.append((mirror_spec(feed, known), results.result(names.mirror(*known.name), table)))
+        if known in feed.with_history:
+            outcomes.append((history_spec(feed, known), results.of_history(names.history(*known.name), table)))
+    logged = log_news(context, feed, outcomes, versions)
+    _log_closed_days(context, feed, run, report)
+    failed = log_checks(context, run, logged)
+    recorded = _recorded(feed, run, report)
+    made = {spec.key: outcome.data_version.value for spec, outcome in outcomes if outcome.data_version}
+    inputs = {INPUT_VERSION_TAG.format(key.to_user_string()): made[key] for key in logged if key in made}
+    has_new = _log_new_tables(context, feed, results, tables)
+    yield recorded._replace(tags=inputs)
+    if has_new:
+        context.log_event(_without_upstream(recorded))
+    if failed is not None:
+        raise failed
+
+
+def _log_new_tables(
+    context: dg.AssetExecutionContext, feed: Feed, results: "_Results", tables: dict[SourceName, Reported]
+) -> bool:
+    """Log the tables that have no assets in the loaded definitions; whether there are any."""
+    new = [t for t in feed.without_assets(tables) if t.name == t.source_table.name]
     for table in new:
         if table.record.mirror:
             key = mirror_spec(feed, KnownTable(*table.name)).key
@@ -84,8 +138,12 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
         if table.record.history_table:
             key = history_spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.of_history(key, table).metadata))
-    if new:
-        context.log_event(_without_upstream(recorded))
+    return bool(new)
+
+
+def _log_closed_days(
+    context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun, report: MirrorReport | None
+) -> None:
     if report is not None and feed.shown.days_from is not None:
         known = context.instance.get_materialized_partitions(feed.names.days)
         for closed in closed_days(feed, run, report.record, known):

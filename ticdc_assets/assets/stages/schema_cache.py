@@ -69,7 +69,7 @@ def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
             **({OFFSETS_LEFT: run.outcome.offsets_left} if run.outcome.offsets_left else {}),
             **{f"fault_of_topic_{topic}": printable(sentence) for topic, sentence in topic_faults(run.lake).items()},
         },
-        data_version=dg.DataVersion(str(_newest_statement(pending.history))),
+        data_version=dg.DataVersion(schema_version(pending.history)),
         tags=made_from,
     )
 
@@ -113,7 +113,6 @@ def _counts(history: History) -> dict[str, int]:
     }
 
 
-def _newest_statement(history: History) -> int:
-    return max(
-        (version.from_ts for source_table in history.source_tables for version in source_table.versions), default=0
-    )
+def schema_version(history: History) -> str:
+    """The data version of the schema cache: the TSO of the newest statement."""
+    return str(max((version.from_ts for table in history.source_tables for version in table.versions), default=0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import Default, Kind, MySqlType, TableSchema
@@ -15,7 +14,7 @@ COLUMNS_MAX: Final = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaState:
     """A table, and the uid of its next new column."""
 
     table: TableSchema
@@ -108,7 +107,7 @@ def _with_time_of(effect: Effect, sent: TableSchema) -> Effect:
 class Change:
     """The state after a statement, and its effects on existing rows."""
 
-    shape: Shape
+    shape: SchemaState
     effects: tuple[Effect, ...] = ()
 
     @property
@@ -123,7 +122,11 @@ class Change:
 
 def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
     """The error for a statement that does not fit its table."""
-    return SchemaError(f"DDL of {schema}.{name}", expected, found, Advice.CHECK_STREAM)
+    advice = (
+        "Check that the stream is complete. `schema_files` must describe the table as it was before this statement: "
+        "give its CREATE TABLE of that time."
+    )
+    return SchemaError(f"DDL of {schema}.{name}", expected, found, advice)
 
 
 def check_names(schema: str, table: str, names: list[str]) -> None:

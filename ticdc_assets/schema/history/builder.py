@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ticdc_assets.schema.evolution.evolve import Shape
+from ticdc_assets.schema.evolution.evolve import SchemaState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, Stop, Version
 
 
@@ -19,7 +19,7 @@ class SourceTableBuilder:
     """
 
     id: str
-    shape: Shape
+    shape: SchemaState
     name_periods: list[NamePeriod]
     versions: list[Version]
     dropped_ts: int | None = None
