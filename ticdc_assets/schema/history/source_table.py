@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
+from ticdc_assets.schema.evolution.evolve import SchemaState
 from ticdc_assets.schema.model import TableName, TableSchema
 
 if TYPE_CHECKING:
     from ticdc_assets.schema.evolution.evolve import Effect
+
 
 SourceName = TableName
 """A name that a source table has or had."""
@@ -229,3 +231,44 @@ def _merged(periods: Sequence[SchemaPeriod | SchemaGap]) -> Timeline:
         if period.after_ts not in by_start or isinstance(period, SchemaPeriod):
             by_start[period.after_ts] = period
     return tuple(by_start[ts] for ts in sorted(by_start))
+
+
+@dataclass(slots=True)
+class SourceTableBuilder:
+    """One source table so far; `shape` is its current one.
+
+    is_whole: whether the stream has sent all its rows, since it was created or truncated in the stream.
+    is_made: whether a CREATE statement in the stream has all its columns.
+    is_contained: whether a loaded dump has what the stream sends of it.
+    copied_ts: the TSO at which its rows are copied from TiDB; 0 where they are not.
+    """
+
+    id: str
+    shape: SchemaState
+    name_periods: list[NamePeriod]
+    versions: list[Version]
+    dropped_ts: int | None = None
+    stop: Stop | None = None
+    marks: list[str] = field(default_factory=list)
+    is_whole: bool = False
+    is_made: bool = False
+    is_contained: bool = False
+    copied_ts: int = 0
+
+    @property
+    def name(self) -> SourceName:
+        """The newest name."""
+        return (self.name_periods[-1].schema, self.name_periods[-1].table)
+
+    def frozen(self) -> SourceTable:
+        """The source table as it is now."""
+        return SourceTable(
+            self.id,
+            tuple(self.name_periods),
+            tuple(self.versions),
+            self.dropped_ts,
+            self.stop,
+            tuple(self.marks),
+            self.is_contained,
+            self.copied_ts,
+        )

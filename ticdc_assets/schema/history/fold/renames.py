@@ -10,7 +10,6 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import shape_of
-from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.fold.statements import add_described
 from ticdc_assets.schema.history.renames import (
@@ -23,7 +22,7 @@ from ticdc_assets.schema.history.renames import (
 )
 from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.session_names import candidates, listed
-from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
+from ticdc_assets.schema.history.source_table import SourceName, SourceTableBuilder, fold_name, same_name
 
 _REPEATED: Final = (
     "a RENAME came again, after its names had gone to other tables: rows that came again under them are of one of "

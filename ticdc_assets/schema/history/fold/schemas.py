@@ -10,11 +10,10 @@ from ticdc_assets.names.avro import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
-from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.row_schemas import widened
 from ticdc_assets.schema.history.schema_compare import same_columns, same_key
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceTableBuilder, fold_name
 from ticdc_assets.schema.model import Default, TableSchema
 
 

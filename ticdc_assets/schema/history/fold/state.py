@@ -12,10 +12,17 @@ from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
-from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.official_statements import WrittenStatements
 from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
-from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceName, Stop, Version, fold_name
+from ticdc_assets.schema.history.source_table import (
+    History,
+    NamePeriod,
+    SourceName,
+    SourceTableBuilder,
+    Stop,
+    Version,
+    fold_name,
+)
 from ticdc_assets.schema.model import TableSchema
 
 PendingStatement = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]

@@ -13,11 +13,10 @@ from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
 from ticdc_assets.schema.evolution.promotion import lake_type
-from ticdc_assets.schema.history.builder import SourceTableBuilder
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made, same_columns
 from ticdc_assets.schema.history.session_names import candidates, exchanged_names, listed, with_schema
-from ticdc_assets.schema.history.source_table import SourceName, fold_name, same_name
+from ticdc_assets.schema.history.source_table import SourceName, SourceTableBuilder, fold_name, same_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, partition_rows
 
