@@ -106,6 +106,10 @@ class FeedNames:
         return self._op("maintenance")
 
     @property
+    def replay_op(self) -> str:
+        return self._op("replay")
+
+    @property
     def rebuild_op(self) -> str:
         return self._op("rebuild")
 
@@ -145,6 +149,10 @@ class FeedNames:
     @property
     def maintenance_job(self) -> str:
         return f"{self.changefeed}_maintenance"
+
+    @property
+    def replay_job(self) -> str:
+        return f"{self.changefeed}_replay"
 
     @property
     def rebuild_job(self) -> str:

@@ -21,6 +21,7 @@ from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_ch
 from ticdc_assets.assets.jobs.as_of import as_of_job
 from ticdc_assets.assets.jobs.maintenance import maintenance_job
 from ticdc_assets.assets.jobs.rebuild import rebuild_job
+from ticdc_assets.assets.jobs.replay import replay_job
 from ticdc_assets.assets.jobs.resync import resync_job
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import known_tables
@@ -100,7 +101,14 @@ def changefeed_definitions(
             *([days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []),
         ],
         asset_checks=check_assets(feed),
-        jobs=[job, maintenance_job(feed, lake), rebuild_job(feed, lake), as_of_job(feed, lake), *resync],
+        jobs=[
+            job,
+            maintenance_job(feed, lake),
+            rebuild_job(feed, lake),
+            replay_job(feed, lake),
+            as_of_job(feed, lake),
+            *resync,
+        ],
         sensors=sensors_of(config, changefeed, feed, feed.names.job),
         schedules=schedules_of(feed, feed.names.job),
         resources={feed.names.resource: lake},

@@ -15,14 +15,13 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.recorded.views import views_are_behind
-from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution
+from ticdc_assets.pipeline.replay.run import ReplayOutcome, ReplayReport, ReplayRequest, Resolution, position_of
 from ticdc_assets.pipeline.replay.run import replay as take_in
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.plurals import counted
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.control.records import RecordPosition
 
 
 def replay(
@@ -55,7 +54,7 @@ def _replayed(terminal: Terminal, config: Config, changefeed: Changefeed, reques
 
 
 def _request(only: Sequence[str], corrected: Path | None, discarded: Sequence[str]) -> ReplayRequest:
-    positions = [_position(text) for text in only]
+    positions = [position_of(text) for text in only]
     if corrected is not None and len(positions) != 1:
         advice = "Write --record PATH:LINE --with FILE."
         raise ConfigError("--with", "one record to put these bytes in place of", f"{len(positions)}", advice)
@@ -64,16 +63,8 @@ def _request(only: Sequence[str], corrected: Path | None, discarded: Sequence[st
     return ReplayRequest(
         only=wanted,
         corrected={} if corrected is None else {positions[0]: _bytes(corrected)},
-        discarded=frozenset(_position(text) for text in discarded),
+        discarded=frozenset(position_of(text) for text in discarded),
     )
-
-
-def _position(text: str) -> RecordPosition:
-    path, colon, line = text.rpartition(":")
-    if not (path and colon and line.isascii() and line.isdigit()):
-        advice = "Copy it from the list that `ticdc-assets replay --quarantine` prints."
-        raise ConfigError("the name of a record", "PATH:LINE", repr(text), advice)
-    return (path, int(line))
 
 
 def _bytes(file: Path) -> bytes:

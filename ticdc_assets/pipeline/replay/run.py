@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.errors import NotYetError
+from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.changelog.late_rows import has_all
 from ticdc_assets.pipeline.changelog.publish import Publication, Published
 from ticdc_assets.pipeline.commit_range import Hold
@@ -73,6 +73,15 @@ class ReplayRequest:
     only: frozenset[RecordPosition] | None = None
     corrected: Mapping[RecordPosition, bytes] = field(default_factory=dict)
     discarded: frozenset[RecordPosition] = frozenset()
+
+
+def position_of(text: str) -> RecordPosition:
+    """The position of a record that is named as PATH:LINE. Raises ConfigError."""
+    path, colon, line = text.rpartition(":")
+    if not (path and colon and line.isascii() and line.isdigit()):
+        advice = "Copy it from the list that `ticdc-assets replay --quarantine` prints."
+        raise ConfigError("the name of a record", "PATH:LINE", repr(text), advice)
+    return (path, int(line))
 
 
 def replay(lake: Lake, request: ReplayRequest) -> ReplayReport:
