@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 
 from ticdc_assets_tests.tidb.recording import History
-from ticdc_assets_tests.tidb.server import LOOSE, Session, Snapshots, Tidb
+from ticdc_assets_tests.tidb.server import LOOSE, Snapshots, Tidb
 from ticdc_assets_tests.tidb.workloads.features import PREPARED
 from ticdc_assets_tests.tidb.workloads.recording import Recorder
 
@@ -72,27 +72,16 @@ class _Asked(Tidb):
         return not self.refused
 
 
-def _keep_rows(tidb: Tidb, holder: Session) -> None:
-    """The embedded store removes the rows of a dropped table at once, but for those that a transaction has locked. A
-    cluster keeps them until its garbage collection, so that RECOVER finds them."""
-    tidb.run("SET GLOBAL tidb_enable_metadata_lock = OFF")  # else the DROP waits for the transaction
-    holder.run(f"USE `{holder.database}`")
-    holder.run("BEGIN PESSIMISTIC")
-    holder.run("SELECT * FROM t FOR UPDATE")
-
-
 def _lived(database: str, statement: Listed) -> dict[str, Any]:
     """`steps` as a workload has them; `result` is "job", "none" for a statement without one, or an error's number."""
     tidb, snapshots = _Asked(database), Snapshots(database)
     for prepared in PREPARED:
         tidb.takes(prepared)
-    recorder, holder = Recorder(tidb, snapshots), Session(database, "UTC", LOOSE)
+    recorder = Recorder(tidb, snapshots)
     for part in statement.before:
         if isinstance(part, list):
             recorder.transact(part)
             continue
-        if part.startswith(("DROP TABLE", "TRUNCATE TABLE")):
-            _keep_rows(tidb, holder)
         named = part.replace("{db}", f"`{database}`")
         assert recorder.execute(named) or named.startswith("USE"), part
     has_job = recorder.execute(statement.sql.replace("{db}", f"`{database}`"))
@@ -100,7 +89,6 @@ def _lived(database: str, statement: Listed) -> dict[str, Any]:
     if tidb.takes(f"USE `{database}`"):
         tables = [name for name, _ in tidb.run("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")]
         recorder.transact([change.format(table) for table in tables for change in CHANGES])
-    holder.close()
     tidb.close()
     snapshots.close()
     return {"kind": statement.kind, "sql": statement.sql, "result": result, "steps": recorder.steps}

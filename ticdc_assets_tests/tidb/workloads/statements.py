@@ -1,5 +1,5 @@
 """Random statements on a database of several tables: what `statements` has for one table, and tables that are renamed,
-swapped, truncated and created again, keys that come and go, and partitions of every method."""
+swapped, truncated, created again and recovered, keys that come and go, and partitions of every method."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ class Statements:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.tables: dict[str, LiveTable] = {}
+        self._removed: dict[str, LiveTable] = {}
+        """What was dropped or truncated last under each name."""
         self._names: list[str] = []
         self._views = 0
         self._rows = 0
@@ -180,6 +182,8 @@ class Statements:
         """Any statement; the server may refuse it."""
         if len(self.tables) < 3 or self._random.random() < 0.06:
             return self.create()
+        if self._removed and self._random.random() < 0.06:
+            return self._recover()
         table = self._random.choice(list(self.tables.values()))
         if table.method and self._random.random() < 0.75:
             return self._random.choice(self._of_partitions(table))(table)
@@ -221,13 +225,26 @@ class Statements:
         return Candidate(self._random.choice((made, f"DROP VIEW `v{self._views}`")), lambda: None)
 
     def _truncate(self, table: LiveTable) -> Candidate:
-        return Candidate(f"TRUNCATE TABLE `{table.name}`", lambda: None)
+        return Candidate(f"TRUNCATE TABLE `{table.name}`", lambda: self._remove(table.copy(table.name)))
 
     def _drop(self, table: LiveTable) -> Candidate:
-        return Candidate(f"DROP TABLE `{table.name}`", lambda: self._forget(table))
+        return Candidate(f"DROP TABLE `{table.name}`", lambda: self._remove(self.tables.pop(table.name)))
 
-    def _forget(self, table: LiveTable) -> None:
-        del self.tables[table.name]
+    def _remove(self, table: LiveTable) -> None:
+        self._removed[table.name] = table
+
+    def _recover(self) -> Candidate:
+        """What was dropped comes back, and what was truncated in another table."""
+        name = self._random.choice(list(self._removed))
+        new = self._random.choice((name, name, self._new_name()))
+        kept = self._random.choice(("RECOVER", "FLASHBACK")) if new == name else "FLASHBACK"
+        made = self._removed[name].copy(new)
+
+        def note() -> None:
+            del self._removed[name]
+            self._keep(made)
+
+        return Candidate(f"{kept} TABLE `{name}`" + ("" if new == name else f" TO `{new}`"), note)
 
     def _key(self, table: LiveTable) -> Candidate:
         if self._random.random() < 0.5:
