@@ -80,6 +80,15 @@ class Advice(StrEnum):
     )
     AWAIT_SCHEMA = "It waits: a BOOTSTRAP or DDL message brings the schema; or add the table to `schema_files`."
     AWAIT_STATEMENT = "It waits: the statement about it may be in messages that are not captured yet."
+    NEWER_VERSION = "Install a newer version if there is one, or report the statement."
+    CHECK_STREAM = (
+        "Check that the stream is complete. `schema_files` must describe the table as it was before this statement: "
+        "give its CREATE TABLE of that time."
+    )
+    CREATE_WITHOUT_BACKSLASHES = "Create the table again, and run the statement without backslashes."
+    MISSING_STATEMENT = (
+        "A statement is missing from the stream; if there was none, give the table's CREATE TABLE in `schema_files`."
+    )
     LOST_STATEMENT = "A statement is missing: if the source of the messages still has it, restore its message."
     CREATE_AGAIN = (
         "To continue, copy it from TiDB: `ticdc-assets resync` with its name, where `upstream` is set. Or create the "

@@ -47,7 +47,7 @@ def _failed(error: Exception) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    first = "Begin with `ticdc-assets demo`, or with `ticdc-assets inspect PLACE` on a stream of your own."
+    first = "Begin with `ticdc-assets demo`, or with `ticdc-assets init SINK_URI` on a stream of your own."
     made = Parser("ticdc-assets", description="TiCDC change streams as exact Apache Iceberg tables.", epilog=first)
     made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""Encodes any name as an identifier, one to one unless it is too long, and names assets and ops of Dagster."""
+"""Any name as an identifier, one to one unless it is too long; names of Dagster's assets and ops; names in Avro."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _ESCAPE_START: Final = re.compile(r"_x[0-9a-f]{1,6}")
 EMPTY: Final = "_x_"
 """The identifier of the empty name."""
 _LONG: Final = re.compile(rf"_xx[0-9a-f]{{{_LONG_DIGEST_CHARS}}}\Z")
+_NOT_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def encode(name: str, *, portable: bool = False) -> str:
@@ -112,3 +113,9 @@ def op_name(*parts: str) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
+
+
+def sanitised(name: str) -> str:
+    """A database, table or column in Avro schemas: TiCDC writes `_` for every character that Avro does not allow."""
+    found = _NOT_AVRO.sub("_", name)
+    return f"_{found}" if found[:1].isdigit() else found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState, Statement
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape, Statement
 from ticdc_assets_tests.deliveries.wires import LOGICAL_BITS, Message
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENSION, column, encoded, record
 
@@ -56,7 +56,7 @@ class Avro:
     def watermark(self, ts: int) -> Message | None:
         return (None, b"\2" + ts.to_bytes(8, "big")) if self._told else None
 
-    def bootstrap(self, shape: SchemaState) -> Message | None:
+    def bootstrap(self, shape: Shape) -> Message | None:
         return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.protocols.storage.schema_file import checksums
-from ticdc_assets_tests.deliveries.database import Column, Database, Name, RowChange, SchemaState, Statement
+from ticdc_assets_tests.deliveries.database import Column, Database, Name, RowChange, Shape, Statement
 from ticdc_assets_tests.deliveries.sending import Queues
 from ticdc_assets_tests.sources.storage.bucket import schema_document
 
@@ -84,7 +84,7 @@ class StorageSink:
             day = f"/2025-08-{self.day:02d}" if self.by_day else ""
             self._file(f"{shape.schema}/{shape.name}/{version}{day}", lines)
 
-    def _version(self, shape: SchemaState) -> int:
+    def _version(self, shape: Shape) -> int:
         """The latest version of the folder that has the row's columns; one is made where none has."""
         known = self._versions.setdefault((shape.schema, shape.name), {})
         crc = _checksum(shape)
@@ -102,7 +102,7 @@ class StorageSink:
         assert shape is not None
         self._schema(shape, statement.commit_ts, statement.query, _TYPES[statement.kind])
 
-    def _schema(self, shape: SchemaState, version: int, query: str, type_: int) -> None:
+    def _schema(self, shape: Shape, version: int, query: str, type_: int) -> None:
         self._versions.setdefault((shape.schema, shape.name), {})[version] = _checksum(shape)
         document = schema_document(shape.schema, shape.name, version, _columns(shape), query, type_)
         path = f"{shape.schema}/{shape.name}/meta/schema_{version}_{_checksum(shape):010d}.json"
@@ -170,11 +170,11 @@ class StorageSink:
         self._queues.move_table(choice, self._written_checkpoint)
 
 
-def _columns(shape: SchemaState) -> list[dict[str, Any]]:
+def _columns(shape: Shape) -> list[dict[str, Any]]:
     return [_column(shape, column) for column in shape.columns]
 
 
-def _column(shape: SchemaState, column: Column) -> dict[str, Any]:
+def _column(shape: Shape, column: Column) -> dict[str, Any]:
     kind, _, length = column.type.rstrip(")").partition("(")
     described: dict[str, Any] = {"ColumnName": column.name, "ColumnType": kind}
     described |= {} if column.default is None else {"ColumnDefault": str(column.default)}
@@ -183,7 +183,7 @@ def _column(shape: SchemaState, column: Column) -> dict[str, Any]:
     return described | ({"ColumnIsPk": "true"} if column.name == shape.key else {})
 
 
-def _checksum(shape: SchemaState) -> int:
+def _checksum(shape: Shape) -> int:
     return next(checksums(shape.schema, shape.name, _columns(shape)))
 
 

@@ -44,7 +44,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class SchemaState:
+class Shape:
     """A table as one statement left it; `version` is TiDB's UpdateTS, a little below the statement's commit_ts."""
 
     source_table: int
@@ -73,7 +73,7 @@ class RowChange:
     """One change of one row as TiCDC sends it: updates of a key are a D and an I already."""
 
     commit_ts: int
-    shape: SchemaState
+    shape: Shape
     op: str
     row: Row
     old: Row | None = None
@@ -86,8 +86,8 @@ class Statement:
     commit_ts: int
     kind: str
     query: str
-    before: SchemaState | None
-    after: SchemaState | None
+    before: Shape | None
+    after: Shape | None
 
     @property
     def source_table(self) -> int:
@@ -107,7 +107,7 @@ class Database:
 
     log: list[DatabaseEvent] = field(default_factory=list)
     now: int = START_TS
-    live: list[SchemaState] = field(default_factory=list)
+    live: list[Shape] = field(default_factory=list)
     _rows: dict[int, dict[int, Row]] = field(default_factory=dict)
     _numbers: int = 0
 
@@ -128,7 +128,7 @@ class Database:
         self.log += changes
 
     def _act(
-        self, ts: int, shape: SchemaState, kind: str, handle: int, value: int, touched: set[tuple[int, int]]
+        self, ts: int, shape: Shape, kind: str, handle: int, value: int, touched: set[tuple[int, int]]
     ) -> list[RowChange]:
         rows = self._rows[shape.source_table]
         if shape.key is None:
@@ -148,7 +148,7 @@ class Database:
             return gone if kind == "delete" else [*gone, *self._put(ts, shape, target, value, rows)]
         return self._put(ts, shape, handle, value, rows)
 
-    def _put(self, ts: int, shape: SchemaState, handle: int, value: int, rows: dict[int, Row]) -> list[RowChange]:
+    def _put(self, ts: int, shape: Shape, handle: int, value: int, rows: dict[int, Row]) -> list[RowChange]:
         old = rows.get(handle)
         new = self._filled(shape, handle, value)
         rows[handle] = new
@@ -159,7 +159,7 @@ class Database:
         return [RowChange(ts, shape, "U", new, old)]
 
     def _act_without_key(
-        self, ts: int, shape: SchemaState, kind: str, value: int, rows: dict[int, Row], touched: set[tuple[int, int]]
+        self, ts: int, shape: Shape, kind: str, value: int, rows: dict[int, Row], touched: set[tuple[int, int]]
     ) -> list[RowChange]:
         free = [number for number in rows if (shape.source_table, number) not in touched]
         if kind in ("delete", "move") and free:
@@ -176,7 +176,7 @@ class Database:
         return [RowChange(ts, shape, "I", rows[self._numbers])]
 
     @staticmethod
-    def _filled(shape: SchemaState, handle: int, value: int) -> Row:
+    def _filled(shape: Shape, handle: int, value: int) -> Row:
         def cell(column: Column) -> Value:
             if column.name == shape.key:
                 return handle
@@ -196,7 +196,7 @@ class Database:
         columns = [Column("id", "INT", nullable=not key), Column("v", "VARCHAR(20)")]
         columns += [Column("u", "INT")] if unique and key else []
         source_table = self._numbers
-        shape = SchemaState(
+        shape = Shape(
             source_table, 100 + source_table, *name, tuple(columns), "id" if key else None,
             "u" if unique and key else None, ts - 3,
         )  # fmt: skip
@@ -243,7 +243,7 @@ class Database:
 
     def rows(self, since: int, until: int) -> dict[Name, Counter[tuple[tuple[str, Value], ...] | None]]:
         """The rows of every table with a key that is there at `until`, computed from the events after `since` alone."""
-        shapes: dict[int, SchemaState] = {}
+        shapes: dict[int, Shape] = {}
         rows: dict[int, dict[Value, Row]] = {}
         for event in (event for event in self.log if event.commit_ts <= until):
             if isinstance(event, Statement):
@@ -258,16 +258,16 @@ class Database:
             for source_table, shape in keyed.items()
         }
 
-    def shapes_at(self, ts: int) -> Iterator[SchemaState]:
+    def shapes_at(self, ts: int) -> Iterator[Shape]:
         """The tables that are there at `ts`."""
-        shapes: dict[int, SchemaState] = {}
+        shapes: dict[int, Shape] = {}
         for event in self.log:
             if isinstance(event, Statement) and event.commit_ts <= ts:
                 _apply(event, shapes, {})
         yield from shapes.values()
 
 
-def _apply(statement: Statement, shapes: dict[int, SchemaState], rows: dict[int, dict[Value, Row]]) -> None:
+def _apply(statement: Statement, shapes: dict[int, Shape], rows: dict[int, dict[Value, Row]]) -> None:
     source_table, after = statement.source_table, statement.after
     if after is None:
         shapes.pop(source_table)
@@ -282,7 +282,7 @@ def _apply(statement: Statement, shapes: dict[int, SchemaState], rows: dict[int,
         }
 
 
-def refilled(row: Row, before: SchemaState, after: SchemaState) -> Row:
+def refilled(row: Row, before: Shape, after: Shape) -> Row:
     """A row that was there, as the statement left it; a renamed column keeps its place."""
     if len(before.columns) == len(after.columns):
         return {new: row[old] for old, new in zip(before.names, after.names, strict=True)}
@@ -301,10 +301,10 @@ _ADDED = [
     lambda name: Column(name, "VARCHAR(20)", default="x"),
     lambda name: Column(name, "BIGINT", nullable=False),
 ]
-_Made = tuple[SchemaState | None, str] | None
+_Made = tuple[Shape | None, str] | None
 
 
-def _add(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _add(shape: Shape, what: int, names: set[Name]) -> _Made:
     free = [name for name in ("a", "b", "c") if name not in shape.names]
     if not free:
         return None
@@ -315,11 +315,11 @@ def _add(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), query
 
 
-def _droppable(shape: SchemaState) -> list[Column]:
+def _droppable(shape: Shape) -> list[Column]:
     return [c for c in shape.columns if c.name not in (shape.key, shape.unique, "id")]
 
 
-def _drop_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _drop_column(shape: Shape, what: int, names: set[Name]) -> _Made:
     found = _droppable(shape)
     if len(found) < 2:
         return None
@@ -328,7 +328,7 @@ def _drop_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` DROP COLUMN `{column.name}`"
 
 
-def _modify(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _modify(shape: Shape, what: int, names: set[Name]) -> _Made:
     wider = {"INT": "BIGINT", "VARCHAR(20)": "VARCHAR(40)"}
     found = [c for c in _droppable(shape) if c.type in wider]
     if not found:
@@ -339,7 +339,7 @@ def _modify(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` MODIFY COLUMN {new.sql}"
 
 
-def _rename_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _rename_column(shape: Shape, what: int, names: set[Name]) -> _Made:
     found, free = _droppable(shape), [name for name in ("a", "b", "c") if name not in shape.names]
     if not found or not free:
         return None
@@ -348,7 +348,7 @@ def _rename_column(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return replace(shape, columns=columns), f"ALTER TABLE `{shape.name}` RENAME COLUMN `{old}` TO `{new}`"
 
 
-def _rename(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _rename(shape: Shape, what: int, names: set[Name]) -> _Made:
     new = NAMES[what % len(NAMES)]
     if new in names:
         return None
@@ -356,15 +356,15 @@ def _rename(shape: SchemaState, what: int, names: set[Name]) -> _Made:
     return replace(shape, schema=new[0], name=new[1]), query
 
 
-def _truncate(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _truncate(shape: Shape, what: int, names: set[Name]) -> _Made:
     return shape, f"TRUNCATE TABLE `{shape.schema}`.`{shape.name}`"
 
 
-def _add_index(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _add_index(shape: Shape, what: int, names: set[Name]) -> _Made:
     return shape, f"ALTER TABLE `{shape.name}` ADD INDEX `i{what}`(`id`)"
 
 
-def _drop(shape: SchemaState, what: int, names: set[Name]) -> _Made:
+def _drop(shape: Shape, what: int, names: set[Name]) -> _Made:
     return None, f"DROP TABLE `{shape.schema}`.`{shape.name}`"
 
 

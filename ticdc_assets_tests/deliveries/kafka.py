@@ -14,7 +14,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ticdc_assets_tests.deliveries.database import Database, RowChange, SchemaState, Statement
+from ticdc_assets_tests.deliveries.database import Database, RowChange, Shape, Statement
 from ticdc_assets_tests.deliveries.sending import Queues
 from ticdc_assets_tests.deliveries.wires import Message, Wire
 
@@ -97,7 +97,7 @@ class TiCdc:
             self._bootstrapped.add(_version(statement.after))
         self._to(self.partitions if self.wire.statements_to_all else 1, self.wire.statement(statement))
 
-    def _bootstrap(self, shape: SchemaState) -> None:
+    def _bootstrap(self, shape: Shape) -> None:
         message = self.wire.bootstrap(shape)
         if message is not None and _version(shape) not in self._bootstrapped:
             self._bootstrapped.add(_version(shape))
@@ -155,7 +155,7 @@ class TiCdc:
         log += log[-count:]
 
 
-def _version(shape: SchemaState) -> tuple[str, str, int]:
+def _version(shape: Shape) -> tuple[str, str, int]:
     return (shape.schema, shape.name, shape.version)
 
 

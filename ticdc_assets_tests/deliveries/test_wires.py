@@ -20,7 +20,7 @@ from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Kind, TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.deliveries.bucket import csv_line
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState, Statement
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape, Statement
 from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.pipeline.lakes import config_of
@@ -139,12 +139,12 @@ def _changes(workload: Workload) -> Iterator[RowChange]:
         yield RowChange(change.commit_ts, shape, change.op, row, old if change.op == "U" else None)
 
 
-def _shape(table: TableSchema) -> SchemaState:
+def _shape(table: TableSchema) -> Shape:
     stored = [c for c in table.stored_columns if c.type.kind in TYPES and not c.type.unsigned and c.default is None]
     columns = tuple(Column(column.name, TYPES[column.type.kind], column.nullable) for column in stored)
     names = {column.name for column in columns}
     key = table.key[0] if len(table.key) == 1 and table.key[0] in names else None
-    return SchemaState(0, 0, table.schema, table.name, columns, key, None, 1)
+    return Shape(0, 0, table.schema, table.name, columns, key, None, 1)
 
 
 def _is_whole(change: RowChange, workload: Workload) -> bool:
@@ -153,7 +153,7 @@ def _is_whole(change: RowChange, workload: Workload) -> bool:
 
 
 def _statement(ts: int, schema: str, table: str, text: str) -> Statement:
-    return Statement(ts, "", text, None, SchemaState(0, 0, schema, table, (), None, None, 1))
+    return Statement(ts, "", text, None, Shape(0, 0, schema, table, (), None, None, 1))
 
 
 # -- what messages say ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
-from ticdc_assets_tests.deliveries.database import Column, Row, RowChange, SchemaState, Statement, Value
+from ticdc_assets_tests.deliveries.database import Column, Row, RowChange, Shape, Statement, Value
 
 Message = tuple[bytes | None, bytes | None]
 LOGICAL_BITS = 18
@@ -27,7 +27,7 @@ class Wire(Protocol):
     def rows(self, changes: Sequence[RowChange]) -> list[Message]: ...
     def statement(self, statement: Statement) -> Message: ...
     def watermark(self, ts: int) -> Message: ...
-    def bootstrap(self, shape: SchemaState) -> Message | None: ...
+    def bootstrap(self, shape: Shape) -> Message | None: ...
 
 
 def _text(value: Any) -> bytes:
@@ -60,11 +60,11 @@ class OpenProtocol:
         old = {} if change.old is None else {"p": self._columns(change.shape, change.old)}
         return {"u": self._columns(change.shape, change.row), **old}
 
-    def _columns(self, shape: SchemaState, row: Row) -> dict[str, Any]:
+    def _columns(self, shape: Shape, row: Row) -> dict[str, Any]:
         columns = sorted(shape.columns, key=lambda column: column.name)
         return {column.name: self._column(shape, column, row[column.name]) for column in columns}
 
-    def _column(self, shape: SchemaState, column: Column, value: Value) -> dict[str, Any]:
+    def _column(self, shape: Shape, column: Column, value: Value) -> dict[str, Any]:
         handle = column.name == shape.key
         flags = 0 if column.type.startswith("VARCHAR") else 1
         flags |= 2 | 8 if handle else 0
@@ -82,7 +82,7 @@ class OpenProtocol:
     def watermark(self, ts: int) -> Message:
         return _framed([{"ts": ts, "t": 3}], [b""])
 
-    def bootstrap(self, shape: SchemaState) -> Message | None:
+    def bootstrap(self, shape: Shape) -> Message | None:
         return None
 
 
@@ -141,7 +141,7 @@ class CanalJson:
     def watermark(self, ts: int) -> Message:
         return None, _text({**self._head("", "", "TIDB_WATERMARK", ts, ""), "_tidb": {"watermarkTs": ts}})
 
-    def bootstrap(self, shape: SchemaState) -> Message | None:
+    def bootstrap(self, shape: Shape) -> Message | None:
         return None
 
 
@@ -189,7 +189,7 @@ class SimpleJson:
         }
         return self._message({**members, **({"preTableSchema": self.schema(before)} if before else {})})
 
-    def schema(self, shape: SchemaState) -> dict[str, Any]:
+    def schema(self, shape: Shape) -> dict[str, Any]:
         """Columns by their ids: those that were added come last, wherever they stand."""
         columns = sorted(shape.columns, key=lambda column: column.name in ("a", "b", "c"))
         indexes = [("uk", False, shape.unique)] if shape.unique else []
@@ -218,7 +218,7 @@ class SimpleJson:
     def watermark(self, ts: int) -> Message:
         return self._message({"type": "WATERMARK", "commitTs": ts})
 
-    def bootstrap(self, shape: SchemaState) -> Message | None:
+    def bootstrap(self, shape: Shape) -> Message | None:
         return self._message({"type": "BOOTSTRAP", "commitTs": 0, "tableSchema": self.schema(shape)})
 
 
@@ -263,7 +263,7 @@ class Debezium:
         }
         return _text({"payload": {"databaseName": shape.schema}}), _text({"payload": payload})
 
-    def _table(self, shape: SchemaState) -> dict[str, Any]:
+    def _table(self, shape: Shape) -> dict[str, Any]:
         columns = [self._column(column, number) for number, column in enumerate(shape.columns, start=1)]
         keys = [shape.key] if shape.key else []
         return {"defaultCharsetName": "utf8mb4", "primaryKeyColumnNames": keys, "columns": columns, "comment": None}
@@ -283,7 +283,7 @@ class Debezium:
         payload = {"source": self._source("", "", ts), "ts_ms": 0, "transaction": None, "op": "m"}
         return _text({"payload": {}}), _text({"payload": payload})
 
-    def bootstrap(self, shape: SchemaState) -> Message | None:
+    def bootstrap(self, shape: Shape) -> Message | None:
         return None
 
 

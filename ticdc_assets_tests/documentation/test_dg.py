@@ -48,6 +48,7 @@ def new_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_dg_lists_the_assets_of_this_project(tmp_path: Path):
     listed = json.loads(dg_command(REPOSITORY, tmp_path, "list", "defs", "--json"))
     keys = {asset["asset_key"] for asset in listed["assets"]}

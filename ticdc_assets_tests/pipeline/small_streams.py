@@ -16,7 +16,7 @@ import pytest
 
 from ticdc_assets.protocols.columnar import compiled_bulk
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets_tests.deliveries.database import MS, START_TS, Column, RowChange, SchemaState, Statement, Value
+from ticdc_assets_tests.deliveries.database import MS, START_TS, Column, RowChange, Shape, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 
@@ -30,10 +30,10 @@ def at(tick: int) -> int:
     return START_TS + tick * MS
 
 
-def shape(name: str, *more: Column, version: int = 0) -> SchemaState:
+def shape(name: str, *more: Column, version: int = 0) -> Shape:
     """A table of the schema `s` with the key `id`, a name and more columns."""
     table_id = zlib.crc32(name.encode())
-    return SchemaState(table_id, table_id, "s", name, (ID, NAME, *more), "id", None, at(version))
+    return Shape(table_id, table_id, "s", name, (ID, NAME, *more), "id", None, at(version))
 
 
 class UndatedCanalJson(CanalJson):
@@ -84,20 +84,18 @@ class SmallStream:
 
     # -- what is sent -------------------------------------------------------------------------------------------------
 
-    def create(self, tick: int, made: SchemaState, topic: str = TOPIC) -> None:
+    def create(self, tick: int, made: Shape, topic: str = TOPIC) -> None:
         self._state(Statement(at(tick), "create table", made.create, None, made), topic)
 
-    def rename(self, tick: int, before: SchemaState, after: SchemaState, topic: str = TOPIC) -> None:
+    def rename(self, tick: int, before: Shape, after: Shape, topic: str = TOPIC) -> None:
         query = f"RENAME TABLE `{before.schema}`.`{before.name}` TO `{after.schema}`.`{after.name}`"
         self._state(Statement(at(tick), "rename table", query, before, after), topic)
 
-    def drop(self, tick: int, gone: SchemaState, topic: str = TOPIC) -> None:
+    def drop(self, tick: int, gone: Shape, topic: str = TOPIC) -> None:
         query = f"DROP TABLE `{gone.schema}`.`{gone.name}`"
         self._state(Statement(at(tick), "drop table", query, gone, None), topic)
 
-    def ddl(
-        self, tick: int, query: str, table: SchemaState, after: SchemaState | None = None, topic: str = TOPIC
-    ) -> None:
+    def ddl(self, tick: int, query: str, table: Shape, after: Shape | None = None, topic: str = TOPIC) -> None:
         """Any other statement on a table, which is as before where `after` does not say how it was left.
 
         In Canal-JSON a table without a name stands for its whole database.
@@ -108,13 +106,13 @@ class SmallStream:
         self.send(topic, 0, self.wire.statement(statement))
 
     def put(
-        self, tick: int, table: SchemaState, number: int, *, topic: str = TOPIC, partition: int = 0, **more: Value
+        self, tick: int, table: Shape, number: int, *, topic: str = TOPIC, partition: int = 0, **more: Value
     ) -> None:
         """A row that is inserted."""
         row = {**dict.fromkeys(table.names), "id": number, "name": f"name {number}", **more}
         self.send(topic, partition, *self.wire.rows([RowChange(at(tick), table, "I", row)]))
 
-    def bootstrap(self, table: SchemaState, topic: str = TOPIC) -> None:
+    def bootstrap(self, table: Shape, topic: str = TOPIC) -> None:
         """The table's schema, where the protocol has such messages."""
         self.send(topic, 0, self.wire.bootstrap(table))
 

@@ -21,7 +21,7 @@ from ticdc_assets.schema.evolution.evolve import (
     ConvertColumn,
     DeletePartitions,
     FillColumn,
-    SchemaState,
+    Shape,
     TruncateRows,
     alter_all,
     create,
@@ -260,7 +260,7 @@ def steps_of(history: History) -> Iterator[Step]:
             return
 
 
-def _apply(made: Step, shape: SchemaState | None, zone: str, name: str) -> SchemaState:
+def _apply(made: Step, shape: Shape | None, zone: str, name: str) -> Shape:
     [statement] = ddl.parse(made.sql, SCHEMA, restored=True)
     if isinstance(statement, CreateTable):
         shape = create(statement)

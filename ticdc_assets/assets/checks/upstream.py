@@ -36,7 +36,7 @@ def _asset(feed: Feed, table: KnownTable) -> dg.AssetKey:
 
 
 def upstream_checks(feed: Feed) -> dg.AssetChecksDefinition:
-    """One step for all mirrors: TiDB is read through one connection."""
+    """One step for all mirrors: they are compared one after another."""
     names = feed.names
     text = "The mirror has the rows and values that TiDB had at its TSO."
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=text) for key in upstream_check_keys(feed)]

@@ -22,8 +22,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from ticdc_assets import __version__, spark
 from ticdc_assets.commands.jvm import spark_stopped_after
 from ticdc_assets.commands.output.each import EXIT_FAILED, sentence_of
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.process.demo import prepare as prepare_sample
 from ticdc_assets.commands.process.run import run_all
 from ticdc_assets.config import load

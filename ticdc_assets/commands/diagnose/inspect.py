@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment, when
+from ticdc_assets.commands.output.terminal import Terminal, moment, when
 from ticdc_assets.config.reading.secrets import redacted
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.registry import REGISTRY

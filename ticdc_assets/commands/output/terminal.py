@@ -29,6 +29,7 @@ from ticdc_assets.commands.output.progress import Stage
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import LOGS
 from ticdc_assets.printable import printable
+from ticdc_assets.tso import is_tso, to_datetime
 from ticdc_assets.work_progress import Count
 
 T = TypeVar("T")
@@ -326,3 +327,15 @@ def _wrapped(text: str, width: int | None) -> list[str]:
     if width is None:
         return [text]
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def moment(tso: int) -> str:
+    """A TSO with its time; without commit_ts in the stream, a count of messages."""
+    return f"{tso} ({when(tso)} UTC)" if is_tso(tso) else f"message {tso}"
+
+
+def when(tso: int) -> str:
+    """The time of a TSO, or the count of messages; empty for 0."""
+    if is_tso(tso):
+        return f"{to_datetime(tso):%Y-%m-%d %H:%M:%S}"
+    return f"message {tso}" if tso else ""

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
 from ticdc_assets.changes import layout
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import when
+from ticdc_assets.commands.output.terminal import Terminal, when
 from ticdc_assets.commands.process.run import run_all, summary
 from ticdc_assets.commands.read.listing import table_rows
 from ticdc_assets.config import PACKAGED_SAMPLE, editor_line, load

@@ -10,8 +10,7 @@ from ticdc_assets import spark
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.each import EXIT_FAILED
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.tables import split_name

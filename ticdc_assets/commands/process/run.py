@@ -11,8 +11,7 @@ from ticdc_assets import spark
 from ticdc_assets.assets.known_tables import state_folder
 from ticdc_assets.commands.output.each import code_of, sentence_of
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment, noise_kept_in
 from ticdc_assets.commands.process.pending import ChangefeedResult, scan_result
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted

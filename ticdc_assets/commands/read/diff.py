@@ -9,8 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
 from ticdc_assets.pipeline.history.knowledge import without
 from ticdc_assets.pipeline.lake import Lake, read_only_config

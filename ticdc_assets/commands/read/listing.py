@@ -6,8 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment, when
+from ticdc_assets.commands.output.terminal import Terminal, moment, when
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.knowledge import Lack, LakeKnowledge
 from ticdc_assets.pipeline.lake import Lake, read_only_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import moment
 from ticdc_assets.pipeline.history.pins import pin, release
 from ticdc_assets.plurals import counted
 

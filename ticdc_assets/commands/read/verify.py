@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.read.diff import plain_value
 from ticdc_assets.pipeline.history.verify import TableVerdict, verify
 from ticdc_assets.pipeline.lake import Lake, read_only_config

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS, MaintenanceReport, Policy, maintain
 from ticdc_assets.plurals import counted

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.each import each
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables

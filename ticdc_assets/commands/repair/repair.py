@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets.commands.jvm import spark_stopped_after
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.read.verify import VerifyOptions, as_object, compared
 from ticdc_assets.commands.repair.replay import mirrors_followed
 from ticdc_assets.errors import ConfigError

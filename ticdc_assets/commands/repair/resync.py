@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
 from ticdc_assets.commands.output.progress import named
-from ticdc_assets.commands.output.terminal import Terminal
-from ticdc_assets.commands.output.tso_text import moment
+from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.repair.replay import mirrors_followed
 from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake

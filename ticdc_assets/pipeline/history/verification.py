@@ -1,15 +1,18 @@
 """Mirrors against the upstream TiDB at the TSO of a record.
 
-TiDB is read through one connection, in ranges of a bounded number of rows: first counts and checksums, then, in ranges
-that differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the checksums, and
-again only for ranges that differ.
+TiDB is read in ranges of a bounded number of rows: first counts and checksums, of several ranges at a time, then, in
+ranges that differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the
+checksums, and again only for ranges that differ.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.names import column_name
@@ -31,8 +34,13 @@ if TYPE_CHECKING:
 
     from ticdc_assets.sources.upstream.rows import UpstreamRows
 
+    _Readers = SimpleQueue[UpstreamRows]
+
 CHUNK_ROWS: Final = 20_000
 """How many rows of TiDB one statement reads."""
+
+CONNECTIONS: Final = 4
+"""How many ranges of TiDB are summed up at the same time."""
 
 NARROWED_ROWS_MAX: Final = 1_000_000
 """Rows of the mirror whose keys are held at once while differences are narrowed down."""
@@ -91,7 +99,9 @@ class TableVerification:
         snapshot_id: int,
         chunk_rows: int = CHUNK_ROWS,
         on_progress: OnProgress = no_progress,
+        connections: int = CONNECTIONS,
     ) -> None:
+        self._connections = connections
         self._rows, self._tso, self._chunk_rows = rows, tso, chunk_rows
         self._from, self._name, self._on_progress = table_reference(*name), ".".join(name), on_progress
         self._mirror, self._snapshot_id = mirror, snapshot_id
@@ -124,18 +134,36 @@ class TableVerification:
 
     def _upstream_sums(self) -> tuple[list[Key], list[Sum]]:
         """The upper limits of all ranges but the last, and the sum of each range."""
-        limits: list[Key] = []
-        sums: list[Sum] = []
-        after: Key | None = None
-        while True:
-            until = self._limit(after)
-            sums.append(self._upstream_sum(after, until))
-            self._found.upstream_rows += sums[-1].rows
-            self._on_progress(Count(self._found.upstream_rows, None, "row"))
-            if until is None:
-                return limits, sums
-            limits.append(until)
-            after = until
+        first = self._limit(None)
+        if first is None:
+            return [], [self._counted(self._upstream_sum(self._rows, None, None))]
+        limits = [first]
+        idle: _Readers = SimpleQueue()
+        with ExitStack() as stack:
+            for _ in range(self._connections):
+                idle.put(stack.enter_context(self._rows.another()))
+            pool = ThreadPoolExecutor(self._connections)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = [pool.submit(self._summed, idle, None, first)]
+            while (until := self._limit(limits[-1])) is not None:
+                self._on_progress(Count(len(limits) * self._chunk_rows, None, "row"))
+                found.append(pool.submit(self._summed, idle, limits[-1], until))
+                limits.append(until)
+            found.append(pool.submit(self._summed, idle, limits[-1], None))
+            return limits, [self._counted(one.result()) for one in found]
+
+    def _counted(self, found: Sum) -> Sum:
+        self._found.statements += 1
+        self._found.upstream_rows += found.rows
+        self._on_progress(Count(self._found.upstream_rows, None, "row"))
+        return found
+
+    def _summed(self, idle: _Readers, after: Key | None, until: Key | None) -> Sum:
+        reader = idle.get()
+        try:
+            return self._upstream_sum(reader, after, until)
+        finally:
+            idle.put(reader)
 
     def _limit(self, after: Key | None) -> Key | None:
         """The key at the end of the range; None for the last range."""
@@ -150,10 +178,11 @@ class TableVerification:
         found = self._ask(statement, parameters)
         return self._key_of(self._order.columns, found[0]) if found else None
 
-    def _upstream_sum(self, after: Key | None, until: Key | None) -> Sum:
+    def _upstream_sum(self, reader: UpstreamRows, after: Key | None, until: Key | None) -> Sum:
         where, parameters = self._order.condition(after, until)
         inner = f"SELECT {checksum_expression(self._columns)} AS c FROM {self._from} WHERE {where}"  # noqa: S608
-        [[rows, high, low]] = self._ask(f"SELECT {aggregate_expression('c')} FROM ({inner}) AS q", parameters)  # noqa: S608
+        statement = f"SELECT {aggregate_expression('c')} FROM ({inner}) AS q"  # noqa: S608
+        [[rows, high, low]] = reader.answers(statement, parameters, self._tso)
         return Sum(int(rows or 0), int(high or 0) << 64 | int(low or 0))
 
     @staticmethod

@@ -89,7 +89,7 @@ class MirrorRebuild:
         recorded = self.recorded.watermark
         if self.at is not None and self.at > recorded:
             advice = "Take a TSO up to that one, or none."
-            raise ConfigError("--at", f"a TSO up to which {self._name} is complete: {recorded}", str(self.at), advice)
+            raise ConfigError("at", f"a TSO up to which {self._name} is complete: {recorded}", str(self.at), advice)
         return recorded if self.at is None else self.at
 
     def _first(self, watermark: int) -> Version:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import date
+from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -177,8 +178,12 @@ def chosen_tables(plan: Plan, only: Collection[str], *, keyless: bool = False) -
     for name in only:
         named = [source_table for source_table in known if _folded(".".join(source_table.name)) == _folded(name)]
         if not named:
-            advice = "Name it as schema.table, as it is called at the source now: `ticdc-assets tables` lists them."
-            raise ConfigError(f"--table {name}", "a table of this changefeed with a changelog", "none", advice)
+            near = get_close_matches(name, [".".join(source_table.name) for source_table in known], n=1)
+            meant = f"Did you mean {near[0]}? " if near else ""
+            advice = (
+                f"{meant}Name it as schema.table, as it is called at the source now: `ticdc-assets tables` lists them."
+            )
+            raise ConfigError(f"table {name}", "a table of this changefeed with a changelog", "none", advice)
         # Of tables that were dropped and created again under one name, the last is selected.
         found.append(next((n for n in named if n.dropped_ts is None), named[-1]))
         found += [n for n in named if n not in found and recorded[n.id].has(NoteCode.LATE_STATEMENT)]
@@ -194,20 +199,20 @@ def _check_tso(lake: Lake, at: int | None, named: Collection[SourceTable]) -> No
         return
     if lake.by_arrival:
         found = "a stream without commit_ts, which is read in the order of arrival"
-        advice = "Rebuild it without --at."
+        advice = "Rebuild it without `at`."
         raise ConfigError(
             f"changefeed {lake.changefeed.name}", "a stream with commit_ts, which can stop at a TSO", found, advice
         )
     if not named:
-        advice = "Name the tables with --table."
-        raise ConfigError("--at", "tables to bring to that TSO", "none named", advice)
+        advice = "Name the tables, as schema.table."
+        raise ConfigError("at", "tables to bring to that TSO", "none named", advice)
 
 
 def _check_day(request: RebuildRequest) -> None:
     if request.day is not None and not (request.from_source and request.at is None):
-        found = "--at" if request.from_source else "--from changelog, which is not read by day"
-        advice = "Give `--from source --day DAY` without --at; without --day, all days are read again."
-        raise ConfigError("--day", "a rebuild from the source", found, advice)
+        found = "one as of a TSO" if request.from_source else "one from the changelog, which is not read by day"
+        advice = "Give `day` with `from` source and without `at`; without `day`, all days are read again."
+        raise ConfigError("day", "a rebuild from the source", found, advice)
 
 
 def _with_tries(work: Callable[[str], Answer], run_id: str) -> Answer:

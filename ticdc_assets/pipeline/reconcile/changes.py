@@ -72,7 +72,8 @@ def add(lake: Lake, found: Reconciled, run_id: str) -> tuple[Table, int]:
     for tries_left in reversed(range(_COMMIT_TRIES_MAX)):
         table = refreshed(table)
         parent, mark = progress_of(table), Replayed(run_id, found.tso, version.from_ts)
-        progress = Progress(parent.watermark, parent.position, run_id, parent.files)
+        # Runs without rows of the table have recorded later watermarks. Readers skip commits by their watermark.
+        progress = Progress(max(parent.watermark, found.tso), parent.position, run_id, parent.files)
         properties = replay_mark(found.source_table, table, mirror, mark)
         is_same = changelog.write_schema(table, [c.uid for c in version.table.stored_columns]) == schema
         try:

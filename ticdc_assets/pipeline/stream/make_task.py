@@ -110,7 +110,7 @@ def _order(context: StreamContext, pending: StreamPending, arrivals: dict[str, A
     avro = pending.scan.avro
     return RowOrder(
         by_arrival=context.lake.by_arrival,
-        epochs={partition: tuple(at) for partition, at in pending.scan.watermarks.epochs.items()},
+        deliveries={partition: tuple(at) for partition, at in pending.scan.watermarks.deliveries.items()},
         arrivals=arrivals,
         fresh=pending.fresh | pending.beyond,
         placed=avro.placed if avro else {},

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import TableName
 

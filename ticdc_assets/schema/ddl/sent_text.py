@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl.parser import Statement, parse
 from ticdc_assets.schema.ddl.statements import AlterTable, CreateTable, SetComment
@@ -40,11 +41,9 @@ def parse_sent(query: str) -> tuple[Statement, ...]:
         expected = (
             "a text that TiDB restored, or backslashes that lead to the same columns and defaults in any sql_mode"
         )
-        raise SchemaError("the statement", expected, "backslashes in a text as the user typed it", _ADVICE)
+        found = "backslashes in a text as the user typed it"
+        raise SchemaError("the statement", expected, found, Advice.CREATE_WITHOUT_BACKSLASHES)
     return typed
-
-
-_ADVICE: Final = "Create the table again, and run the statement without backslashes."
 
 
 def _parse_typed(query: str, error: SchemaError) -> tuple[Statement, ...]:

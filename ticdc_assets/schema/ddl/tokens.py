@@ -14,13 +14,13 @@ from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 
 # TiDB holds one DDL job's text in a transaction entry, 6 MiB by default; a dump file may hold several statements.
 TEXT_CHARS_MAX: Final = 16 * 1024 * 1024
 # TiDB's largest table, 4,096 columns and 8,192 partitions, is about 200,000 tokens.
 STATEMENT_TOKENS_MAX: Final = 400_000
-_ADVICE: Final = "Install a newer version if there is one, or report the statement."
 
 
 class TokenKind(StrEnum):
@@ -127,7 +127,7 @@ def _scan(text: str, escapes: bool) -> Iterator[Token]:
 
 def syntax_fault(at: int, expected: str, found: str) -> SchemaError:
     """The error for text that is not understood; `at` is the index of its first character."""
-    return SchemaError(f"character {at + 1} of the statement", expected, found, _ADVICE)
+    return SchemaError(f"character {at + 1} of the statement", expected, found, Advice.NEWER_VERSION)
 
 
 def is_restored(text: str, restored: bool | None) -> bool:

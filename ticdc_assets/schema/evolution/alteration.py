@@ -1,4 +1,4 @@
-"""Applies one ALTER TABLE to a `SchemaState`; `evolution.evolve` has the rules."""
+"""Applies one ALTER TABLE to a `Shape`; `evolution.evolve` has the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ticdc_assets.schema.evolution.schema_state import (
     Effect,
     FillColumn,
     KeyChanged,
-    SchemaState,
+    Shape,
     TruncateRows,
     check_names,
     ddl_error,
@@ -55,7 +55,7 @@ class _IndexWork:
 class Alteration:
     """One ALTER TABLE being applied."""
 
-    def __init__(self, shape: SchemaState) -> None:
+    def __init__(self, shape: Shape) -> None:
         self._before = shape.table
         self._next_uid = shape.next_uid
         self._collation = shape.table.collation
@@ -80,7 +80,7 @@ class Alteration:
         self._slots = [slot for slot in self._slots if not slot.dropped]
         table = self._altered_table()
         effects = (*self._row_effects, *self._column_effects, *self._key_effects(table))
-        return Change(SchemaState(table, self._next_uid), effects)
+        return Change(Shape(table, self._next_uid), effects)
 
     def _apply(self, action: ddl.Action) -> None:
         match action:

@@ -1,6 +1,6 @@
 """What a DDL statement does to a table: its columns afterwards, and its effects on existing rows.
 
-In: a `SchemaState` and a `Statement`. Out: a `Change`: the new state and its effects, in the order to apply them. All
+In: a `Shape` and a `Statement`. Out: a `Change`: the new state and its effects, in the order to apply them. All
 names in one ALTER refer to the table before the statement, as in MySQL (`RENAME COLUMN a TO b, RENAME COLUMN b TO a`
 swaps); AFTER and new indexes refer to the columns after it. A column keeps its uid while its Iceberg column can stay
 the same, and a table never uses a uid twice. A statement that is not understood raises SchemaError.
@@ -23,7 +23,7 @@ from ticdc_assets.schema.evolution.schema_state import (
     ExchangedRows,
     FillColumn,
     KeyChanged,
-    SchemaState,
+    Shape,
     TruncateRows,
     check_names,
     ddl_error,
@@ -43,7 +43,7 @@ __all__ = [
     "PartitionKey",
     "PartitionRows",
     "RangeRows",
-    "SchemaState",
+    "Shape",
     "TruncateRows",
     "adopt",
     "alter",
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaState:
+def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> Shape:
     """The state of a new table in a database of that collation. For CREATE TABLE LIKE use `shape_of` with the other
     table under the new name."""
     if statement.like is not None:
@@ -69,15 +69,15 @@ def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> SchemaS
     return shape_of(TableSchema(*of, collation=collation, comment=statement.comment))
 
 
-def shape_of(table: TableSchema) -> SchemaState:
+def shape_of(table: TableSchema) -> Shape:
     """The state of a table; columns without uids get the uids 1..n."""
     uids = [column.uid for column in table.columns]
     if 0 in uids or len(set(uids)) < len(uids):
         table = replace(table, columns=tuple(replace(c, uid=i) for i, c in enumerate(table.columns, start=1)))
-    return SchemaState(table, max((column.uid for column in table.columns), default=0) + 1)
+    return Shape(table, max((column.uid for column in table.columns), default=0) + 1)
 
 
-def adopt(shape: SchemaState, sent: TableSchema) -> SchemaState:
+def adopt(shape: Shape, sent: TableSchema) -> Shape:
     """The state for a schema that the stream sends without a statement: a column keeps its uid where its name is the
     same and its type promotes; other columns are new."""
     next_uid, columns = shape.next_uid, []
@@ -89,12 +89,12 @@ def adopt(shape: SchemaState, sent: TableSchema) -> SchemaState:
     return replace(shape, table=replace(sent, columns=tuple(columns)), next_uid=next_uid)
 
 
-def alter(shape: SchemaState, action: ddl.Action) -> Change:
+def alter(shape: Shape, action: ddl.Action) -> Change:
     """The change that one action makes."""
     return alter_all(shape, ddl.AlterTable(shape.table.schema, shape.table.name, (action,)))
 
 
-def alter_all(shape: SchemaState, statement: ddl.AlterTable | ddl.TruncateTable) -> Change:
+def alter_all(shape: Shape, statement: ddl.AlterTable | ddl.TruncateTable) -> Change:
     """The change that a whole statement makes."""
     if isinstance(statement, ddl.TruncateTable):
         return Change(shape, (TruncateRows(),))

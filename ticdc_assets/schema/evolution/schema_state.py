@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.model import Default, Kind, MySqlType, TableSchema
@@ -14,7 +15,7 @@ COLUMNS_MAX: Final = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaState:
+class Shape:
     """A table, and the uid of its next new column."""
 
     table: TableSchema
@@ -107,7 +108,7 @@ def _with_time_of(effect: Effect, sent: TableSchema) -> Effect:
 class Change:
     """The state after a statement, and its effects on existing rows."""
 
-    shape: SchemaState
+    shape: Shape
     effects: tuple[Effect, ...] = ()
 
     @property
@@ -122,11 +123,7 @@ class Change:
 
 def ddl_error(schema: str, name: str, expected: str, found: str) -> SchemaError:
     """The error for a statement that does not fit its table."""
-    advice = (
-        "Check that the stream is complete. `schema_files` must describe the table as it was before this statement: "
-        "give its CREATE TABLE of that time."
-    )
-    return SchemaError(f"DDL of {schema}.{name}", expected, found, advice)
+    return SchemaError(f"DDL of {schema}.{name}", expected, found, Advice.CHECK_STREAM)
 
 
 def check_names(schema: str, table: str, names: list[str]) -> None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS, arrow_type, is_binary
 from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
 
-_ADVICE: Final = (
-    "A statement is missing from the stream; if there was none, give the table's CREATE TABLE in `schema_files`."
-)
 _UNSIGNED: Final = frozenset({*INTEGER_BITS, Kind.DECIMAL})
 _UNKNOWN_PRECISION: Final = 65
 """The precision of a DECIMAL in a stream that does not send it."""
@@ -74,4 +72,4 @@ def _lowered(names: tuple[str, ...]) -> set[str]:
 
 
 def _error(table: TableSchema, expected: str, found: str) -> SchemaError:
-    return SchemaError(f"{table.schema}.{table.name}", expected, found, _ADVICE)
+    return SchemaError(f"{table.schema}.{table.name}", expected, found, Advice.MISSING_STATEMENT)

@@ -15,7 +15,7 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.sent_text import parse_sent
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import SchemaState
+from ticdc_assets.schema.evolution.evolve import Shape
 from ticdc_assets.schema.history.schema_compare import same_columns
 from ticdc_assets.schema.history.source_table import SourceName, Stop, fold_name
 from ticdc_assets.schema.model import TableSchema
@@ -24,7 +24,7 @@ from ticdc_assets.schema.model import TableSchema
 class NamedTable(Protocol):
     """A table of the fold."""
 
-    shape: SchemaState
+    shape: Shape
     stop: Stop | None
 
 

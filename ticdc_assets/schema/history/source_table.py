@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.evolution.evolve import SchemaState
+from ticdc_assets.schema.evolution.evolve import Shape
 from ticdc_assets.schema.model import TableName, TableSchema
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class SourceTableBuilder:
     """
 
     id: str
-    shape: SchemaState
+    shape: Shape
     name_periods: list[NamePeriod]
     versions: list[Version]
     dropped_ts: int | None = None

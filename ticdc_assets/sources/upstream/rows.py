@@ -99,6 +99,10 @@ class UpstreamRows:
     ) -> None:
         self._close()
 
+    def another(self) -> UpstreamRows:
+        """One with a connection of its own to the same server."""
+        return UpstreamRows(self._upstream, self._policy)
+
     def rows(
         self,
         name: tuple[str, str],

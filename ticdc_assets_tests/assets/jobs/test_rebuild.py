@@ -39,11 +39,12 @@ def why(result: dg.ExecuteInProcessResult) -> list[str]:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"tables": ["shop.none"]}, "expected a table of this changefeed with a changelog"),
+        ({"tables": ["shop.usres"]}, "table shop.usres: expected a table of this changefeed with a changelog"),
+        ({"tables": ["shop.usres"]}, "Did you mean shop.users?"),
         ({"at": "12x", "tables": ["shop.users"]}, "expected a TSO, digits only"),
         ({"at": "12"}, "expected tables to bring to that TSO"),
         ({"day": "tuesday", "from": "source"}, "day: expected a day such as 2026-01-05"),
-        ({"day": "2026-01-05"}, "--day: expected a rebuild from the source"),
+        ({"day": "2026-01-05"}, "day: expected a rebuild from the source"),
     ],
     ids=str,
 )

@@ -64,7 +64,7 @@ def test_tables_says_why_a_table_is_held(tmp_path: Path, without_java: None, cap
     assert row["note"] == feed.records()["shop.users"].note != ""
     assert row["codes"] == ["statement"]
     [note] = row["notes"]
-    assert (note["code"], note["advice"]) == ("statement", ["create_again"])
+    assert (note["code"], note["advice"]) == ("statement", ["newer_version", "create_again"])
     assert row["note"].startswith(note["detail"].removesuffix("."))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets_tests.deliveries.avro_wire import Avro
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape
 from ticdc_assets_tests.deliveries.wires import WIRES, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import ID, JsonSink, Sink, column
@@ -34,7 +34,7 @@ def row(number: int, real: float, whole: float) -> dict[str, Any]:
     return {"id": number, "name": "a-0,", "d": real, "f": real, "n": whole}
 
 
-def sent(stream: SmallStream, table: SchemaState, *rows: RowChange, **settings: Any) -> FeedLake:
+def sent(stream: SmallStream, table: Shape, *rows: RowChange, **settings: Any) -> FeedLake:
     stream.create(1, table)
     stream.send("feed", 0, *(message for change in rows for message in stream.wire.rows([change])))
     stream.watermark(9)
@@ -106,7 +106,7 @@ def test_a_mirror_keeps_the_sign(wire: Wire, tmp_path: Path):
 @pytest.mark.spark
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 def test_both_zeros_are_one_key(wire: Wire, tmp_path: Path):
-    table = SchemaState(7, 7, "s", "t", (Column("d", "DOUBLE", nullable=False), Column("n", "INT")), "d", None, at(0))
+    table = Shape(7, 7, "s", "t", (Column("d", "DOUBLE", nullable=False), Column("n", "INT")), "d", None, at(0))
     changes = [("I", {"d": -0.0, "n": 1}), ("I", {"d": 2.5, "n": 2}), ("D", {"d": 0.0, "n": 1})]
     lake = sent(
         SmallStream(tmp_path, wire),

@@ -362,6 +362,7 @@ REMEDIES: dict[str, Remedy] = {
 }  # fmt: skip
 
 
+@pytest.mark.variants(18)
 @pytest.mark.parametrize("remedy", REMEDIES.values(), ids=REMEDIES.keys())
 def test_the_remedy_in_the_note_lets_the_table_go_on(remedy: Remedy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(late_files, "COMPARED_AFTER", timedelta(0))

@@ -44,6 +44,7 @@ def ids(lake: FeedLake) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("seconds", [0, 1])
 @pytest.mark.parametrize("runs_between", [False, True])
 def test_rows_that_were_sent_again_under_a_name_of_before_stop_their_table(

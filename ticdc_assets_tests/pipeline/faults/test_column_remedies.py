@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.deliveries.avro_wire import Avro
-from ticdc_assets_tests.deliveries.database import Column, SchemaState
+from ticdc_assets_tests.deliveries.database import Column, Shape
 from ticdc_assets_tests.deliveries.wires import CanalJson, Debezium, OpenProtocol, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import SmallStream, UndatedCanalJson, shape, states
@@ -41,11 +41,11 @@ WIRES: dict[str, Callable[[Path], Any]] = {
 class Stream(SmallStream):
     """A stream of the table `a`; rows 5 and 6 have the columns of `after`, which no statement says."""
 
-    def __init__(self, folder: Path, wire: Wire, before: SchemaState, after: SchemaState) -> None:
+    def __init__(self, folder: Path, wire: Wire, before: Shape, after: Shape) -> None:
         super().__init__(folder, wire)
         self.before, self.after = before, after
 
-    def rows(self, tick: int, table: SchemaState, *numbers: int) -> None:
+    def rows(self, tick: int, table: Shape, *numbers: int) -> None:
         for number in numbers:
             more = {"b": 70 + number} if "b" in table.names else {}
             self.put(tick + number, table, number, **more)
@@ -74,7 +74,7 @@ def found(lake: FeedLake) -> Images:
     return {number: sorted(values, key=str) for number, values in sorted(images.items())}
 
 
-def b_of(table: SchemaState, *numbers: int, unsent: Any = "-") -> Images:
+def b_of(table: Shape, *numbers: int, unsent: Any = "-") -> Images:
     return {number: [70 + number if "b" in table.names else unsent] for number in numbers}
 
 
@@ -106,7 +106,7 @@ def created_again(stream: Stream) -> Images:
     return {n: sorted(old.get(n, []) + new[n], key=str) for n in new}
 
 
-REMEDIES: list[tuple[SchemaState, SchemaState, str, Callable[[Stream], Images]]] = [
+REMEDIES: list[tuple[Shape, Shape, str, Callable[[Stream], Images]]] = [
     (A_WITH_B, A, "if the source of the messages still has it, restore its message", restored),
     (A_WITH_B, A, "give its `column-selectors` in the configuration here", left_out),
     (A_WITH_B, A, "create the table again at the source", created_again),
@@ -117,14 +117,14 @@ REMEDIES: list[tuple[SchemaState, SchemaState, str, Callable[[Stream], Images]]]
 
 def of_remedy(value: Any) -> str | None:
     named = {A: "without b", A_WITH_B: "with b"}
-    return named.get(value) if isinstance(value, SchemaState) else getattr(value, "__name__", "")
+    return named.get(value) if isinstance(value, Shape) else getattr(value, "__name__", "")
 
 
 @pytest.mark.variants(10)
 @pytest.mark.parametrize(("before", "after", "advice", "remedy"), REMEDIES, ids=of_remedy)
 @pytest.mark.parametrize(("wire", "runs_between"), zip(WIRES.values(), cycle([False, True]), strict=False), ids=WIRES)
 def test_the_rows_before_are_there_and_the_note_tells_how_to_go_on(
-    wire: Any, before: SchemaState, after: SchemaState, advice: str, remedy: Any, runs_between: bool, tmp_path: Path
+    wire: Any, before: Shape, after: Shape, advice: str, remedy: Any, runs_between: bool, tmp_path: Path
 ):
     stream = Stream(tmp_path, wire(tmp_path), before, after)
     stream.begin()
@@ -154,7 +154,7 @@ def test_the_rows_before_are_there_and_the_note_tells_how_to_go_on(
                          ids=lambda wire: type(wire).__name__)  # fmt: skip
 @pytest.mark.parametrize(("before", "after", "advice", "remedy"), REMEDIES[:3], ids=of_remedy)
 def test_a_table_that_is_known_only_from_rows_goes_on_in_the_same_ways(
-    wire: Any, before: SchemaState, after: SchemaState, advice: str, remedy: Any, tmp_path: Path
+    wire: Any, before: Shape, after: Shape, advice: str, remedy: Any, tmp_path: Path
 ):
     stream = Stream(tmp_path, Avro(tmp_path, told=True) if isinstance(wire, Avro) else wire, before, after)
     stream.begin(is_created=False)

@@ -62,6 +62,7 @@ def check(table: TableDifference, rows: list[dict[str, Any]], before: Rows, name
         assert changed.keys() == {key for key in now.keys() & before.keys() if now[key] != before[key]}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("variant", ["canal-json-tidb", *(pytest.param(v, marks=pytest.mark.matrix) for v in MORE)])
 def test_rows_that_differ_are_those_of_the_truth(variant: str, tmp_path: Path):
     workload = Workload(CORPUS / "fixtures" / variant / "seed1")

@@ -72,6 +72,7 @@ def test_a_topic_that_was_created_again_is_named_where_its_last_message_is_gone(
     assert "created again" in str(land(lake, LocalWorkers()).faults[topic])
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("starting", ["earliest", "latest"])
 @pytest.mark.parametrize("lands_before", [True, False], ids=["later", "first"])
 def test_a_topic_that_is_created_again_while_it_is_read_is_named(kafka, topic, tmp_path, starting, lands_before):

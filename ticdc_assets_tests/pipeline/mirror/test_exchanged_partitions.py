@@ -11,7 +11,7 @@ import pytest
 
 from ticdc_assets.changes import layout
 from ticdc_assets.failpoints import LISTENERS, Failpoint
-from ticdc_assets_tests.deliveries.database import RowChange, SchemaState, Statement
+from ticdc_assets_tests.deliveries.database import RowChange, Shape, Statement
 from ticdc_assets_tests.deliveries.wires import SimpleJson
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError
@@ -40,12 +40,12 @@ class Pair:
                 self.stream.send(TOPIC, 0, self.stream.wire.statement(statement))
         return self
 
-    def put(self, table: SchemaState, number: int, name: str) -> None:
+    def put(self, table: Shape, number: int, name: str) -> None:
         self.tick += 1
         (self.p if table is P else self.t)[number] = name
         self.stream.put(self.tick, table, number, name=name)
 
-    def delete(self, table: SchemaState, number: int) -> None:
+    def delete(self, table: Shape, number: int) -> None:
         self.tick += 1
         row = {"id": number, "name": (self.p if table is P else self.t).pop(number)}
         self.stream.send(TOPIC, 0, *self.stream.wire.rows([RowChange(at(self.tick), table, "D", row, row)]))

@@ -90,7 +90,7 @@ def check_replayed(workload: Workload, folder: Path, writes_each: int) -> None:
         assert lake.recorded_differences(ts) == [], f"later, at {ts}"
 
 
-@pytest.mark.variants(5)
+@pytest.mark.variants(3)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "workload", [*(w for w in ONE_OF_EACH if w.root.parent.name in WHOLE), *STREAMS], ids=lambda w: w.name

@@ -66,7 +66,7 @@ def test_a_day_is_read_again_while_runs_append_other_days(tmp_path: Path, monkey
     sql(feed, "DELETE FROM {}.plain WHERE id = 52")
     # -- what cannot be meant
     for wish in ({"day": DAY}, {"day": DAY, "from_source": True, "at": ts(6)}):
-        with pytest.raises(ConfigError, match="--day: expected a rebuild from the source"):
+        with pytest.raises(ConfigError, match="day: expected a rebuild from the source"):
             rebuild(feed.lake, "s.plain", **wish)
     # -- an attempt that is killed before its commit
     at = location(feed)

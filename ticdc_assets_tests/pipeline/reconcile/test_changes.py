@@ -11,6 +11,7 @@ import pytest
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
+from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.pipeline.reconcile.changes import Reconciled, add
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink
@@ -61,6 +62,24 @@ def test_rows_of_tidb_are_the_newest_changes_of_their_tso_and_say_where_they_com
     assert progress_of(table).watermark == 200
     feed.run()
     assert len(changelog(feed)) == 7
+
+
+def test_a_mirror_finds_them_where_the_newest_runs_had_no_rows(tmp_path: Path):
+    sink = Sink(tmp_path / "bucket", checkpoint=200)
+    sink.table(USERS)
+    sink.file(USERS, 1, [sink.insert(USERS, 110, 1, "ann")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    sink.bucket.checkpoint(400)
+    feed.run()
+    assert feed.record(USERS).watermark == 400
+
+    reconciled = replace(found(feed, [{"id": 1, "name": "Ann"}]), tso=400)
+    table, _ = add(feed.lake.lake, reconciled, "late")
+
+    version = reconciled.source_table.versions[-1]
+    assert progress_of(table).watermark == 400
+    assert [file.rows for file in changelog_files(table, version, 399, 400, by_arrival=False)] == [1]
 
 
 def test_a_run_that_publishes_meanwhile_does_not_stop_it(feed: Feed):

@@ -90,3 +90,33 @@ def test_a_held_table_goes_on_from_its_copy(wire: Wire, tmp_path: Path, monkeypa
     assert ids(lake)["other"] == [1, 2]
     assert lake.lake.control.quarantined() == []
     assert {record.watermark for record in lake.records().values()} == {at(70)}
+
+
+@pytest.mark.parametrize("wire", [OpenProtocol(), CanalJson(), Debezium(), SimpleJson()], ids=lambda wire: wire.name)
+def test_a_table_that_is_selected_in_mid_life_goes_on_from_its_copy(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stream = SmallStream(tmp_path, wire)
+    stream.create(0, OTHER)
+    stream.put(5, OTHER, 1)
+    stream.bootstrap(WIDER)
+    stream.put(32, WIDER, 1, b=1)
+    stream.watermark(40)
+    stream.lake(upstream=NOWHERE, tables=["s.other"]).publish()
+    lake = stream.lake(upstream=NOWHERE, tables=["s.*"])
+    tidb = TableOfRows([(1, "name 1", 1), (3, "name 3", 8)], at(50))
+    monkeypatch.setattr(copy, "UpstreamRows", tidb)
+    monkeypatch.setattr(ranges, "UpstreamRows", tidb)
+    stream.put(45, WIDER, 3, b=8)
+
+    copy.copy_tables(lake.lake, [("s", "a")], None, LocalWorkers())
+
+    stream.put(60, WIDER, 4, b=9)
+    stream.put(66, OTHER, 2)
+    stream.watermark(70)
+    lake.publish()
+    assert changelog(lake)[:2] == [("R", 1), ("R", 3)]
+    assert [key for _, key in changelog(lake)[2:]] == [4]
+    assert ids(lake)["other"] == [1, 2]
+    assert {record.state for record in lake.records().values()} == {"live"}
+    assert {record.watermark for record in lake.records().values()} == {at(70)}

@@ -63,6 +63,38 @@ def test_every_value_of_every_type_is_that_of_the_stream(tidb: Tidb, tmp_path: P
     assert {record.state for record in feed.lake.lake.control.newest().tables} == {"live"}
 
 
+KEYS = {
+    "id BIGINT UNSIGNED PRIMARY KEY": [(2**64 - 1 - number,) for number in range(9)],
+    "id DECIMAL(20, 3) PRIMARY KEY": [(f"{number - 4}.125",) for number in range(9)],
+    "id VARCHAR(9) PRIMARY KEY": [(f"é{number}",) for number in range(9)],
+    "id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY": [("aB"[number % 2] + str(number),) for number in range(9)],
+    "id VARBINARY(9) PRIMARY KEY": [(bytes([250 - number]),) for number in range(9)],
+    "id DATETIME(3) PRIMARY KEY": [(f"2024-02-29 01:02:03.{number:03}",) for number in range(9)],
+    "id TIMESTAMP(3) PRIMARY KEY": [(f"2024-02-29 01:02:03.{number:03}",) for number in range(9)],
+    "id ENUM('b','a'), n INT, PRIMARY KEY (id, n)": [("ab"[number % 2], number) for number in range(9)],
+    "id FLOAT PRIMARY KEY": [(number / 3,) for number in range(9)],
+    "n INT, `a%b` VARCHAR(9), PRIMARY KEY (`a%b`, n)": [(number, "xyz"[number % 3]) for number in range(9)],
+    "n INT": [(7,)] * 9,
+}
+
+
+def test_tables_with_keys_of_any_type_have_each_row_once(tidb: Tidb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ranges, "RANGE_ROWS", 2)
+    for number, (columns, keys) in enumerate(KEYS.items()):
+        tidb.run(f"CREATE TABLE t{number} ({columns}, v INT)")
+        marks = ", ".join([f"({', '.join(['%s'] * len(keys[0]))}, %s)"] * len(keys))
+        tidb.run(
+            f"INSERT INTO t{number} VALUES {marks}", values=tuple(c for v, key in enumerate(keys) for c in (*key, v))
+        )
+    feed = Sink(tmp_path / "bucket").feed(tmp_path / "lake", upstream=upstream_of(tidb), tables=[f"{SCHEMA}.*"])
+
+    report = loaded(feed)
+
+    assert report.errors == {}
+    found = {columns: sorted(row["v"] for row in rows(feed, f"t{number}")) for number, columns in enumerate(KEYS)}
+    assert found == {columns: list(range(9)) for columns in KEYS}
+
+
 def test_the_stream_goes_on_from_the_load_that_was_interrupted(tidb: Tidb, tmp_path: Path):
     sink = Sink(tmp_path / "bucket")
     tidb.run("CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(200))")

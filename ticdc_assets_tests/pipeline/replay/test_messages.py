@@ -47,6 +47,7 @@ NAMES = ("open/seed1", "canal-json-tidb/seed1", "simple-json/seed1", "avro-ext/s
 MESSAGES = [w for w in workloads() if w.name in NAMES]
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("workload", MESSAGES, ids=lambda w: w.name)
 def test_corrected_messages_give_the_changelogs_that_sound_ones_would_have(workload: Workload, tmp_path: Path):
     capture, lost = damaged(workload, tmp_path / "capture")

@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.deliveries.avro_wire import Avro
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape
 from ticdc_assets_tests.deliveries.wires import CanalJson
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_streams import TOPIC, SmallStream, at, ids, shape, states
@@ -48,7 +48,7 @@ class Changing:
                 self.stream.put(2, table, number)
         self.stream.watermark(9)
 
-    def more(self, number: int, a: SchemaState = A) -> None:
+    def more(self, number: int, a: Shape = A) -> None:
         """A row of each table, and a watermark above them."""
         for table in (a, B, HELD):
             self.stream.put(self.tick, table, number)

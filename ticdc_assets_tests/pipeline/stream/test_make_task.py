@@ -116,8 +116,10 @@ def test_rows_are_ordered_by_what_the_scan_found():
     for ordinal in (12, 13):
         avro.row(table_of, 30, False, b"key", ordinal)
 
-    made = task(scan=StreamScan(watermarks=ScannedWatermarks(epochs={P: [4, 8]}), avro=avro), fresh=frozenset({"t"}))
+    made = task(
+        scan=StreamScan(watermarks=ScannedWatermarks(deliveries={P: [4, 8]}), avro=avro), fresh=frozenset({"t"})
+    )
 
-    assert made.order.epochs == {P: (4, 8)}
+    assert made.order.deliveries == {P: (4, 8)}
     assert (made.order.placed, made.order.repeated, made.order.fresh) == ({10: 2, 19: 3}, {13}, {"t"})
     assert (task().order.placed, task().order.repeated) == ({}, frozenset())

@@ -35,6 +35,7 @@ def dropped(folder: Path, wire: Wire, run_between: bool = True) -> tuple[SmallSt
     return stream, lake
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("wire", [*WIRES, UndatedCanalJson()], ids=lambda wire: type(wire).__name__)
 @pytest.mark.parametrize("run_between", [True, False])
 def test_a_recovered_table_continues_in_the_same_tables(wire: Wire, run_between: bool, tmp_path: Path):
@@ -50,6 +51,7 @@ def test_a_recovered_table_continues_in_the_same_tables(wire: Wire, run_between:
     assert len(lake.records()) == 1
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
 @pytest.mark.parametrize("is_made_again", [True, False])
 def test_a_table_that_is_flashed_back_to_another_name_continues_there(wire: Wire, is_made_again: bool, tmp_path: Path):
@@ -88,6 +90,7 @@ def test_a_table_that_was_truncated_stops_where_it_is_flashed_back(tmp_path: Pat
     assert "it restores rows that the stream does not show" in lake.records()["s", "u"].note
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("commit_ts", [True, False])
 @pytest.mark.parametrize("run_at", [None, 1500, 2 * PHYSICAL_DAY], ids=["later", "next run", "folder closed"])
 def test_a_recovered_table_of_a_bucket_continues(run_at: int | None, commit_ts: bool, tmp_path: Path):

@@ -12,7 +12,7 @@ from ticdc_assets.schema.evolution.evolve import (
     FillColumn,
     ListRows,
     RangeRows,
-    SchemaState,
+    Shape,
     adopt,
     alter_all,
     shape_of,
@@ -71,7 +71,7 @@ def test_columns_get_uids_where_they_have_none_or_share_one():
 def test_an_adopted_column_that_is_new_gets_the_next_uid():
     schema = TableSchema("s", "t", (Column("a", INT), Column("b", INT), Column("c", INT)))
 
-    adopted = adopt(SchemaState(TableSchema("s", "t", (Column("a", INT, uid=4),)), 9), schema)
+    adopted = adopt(Shape(TableSchema("s", "t", (Column("a", INT, uid=4),)), 9), schema)
 
     assert [column.uid for column in adopted.table.columns] == [4, 9, 10]
     assert adopted.next_uid == 11
@@ -280,7 +280,7 @@ def test_a_default_partition_has_the_rows_that_no_other_names():
     assert (of_b.partition, of_b.values, of_b.others) == ("b", (("2",), (None,)), False)
 
 
-def partition_names(shape: SchemaState) -> list[str]:
+def partition_names(shape: Shape) -> list[str]:
     partitioning = shape.table.partitioning
     assert partitioning is not None
     return [partition.name for partition in partitioning.partitions]

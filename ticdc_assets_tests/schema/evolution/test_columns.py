@@ -7,12 +7,12 @@ import pytest
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import FillColumn, SchemaState, adopt, alter, create, shape_of
+from ticdc_assets.schema.evolution.evolve import FillColumn, Shape, adopt, alter, create, shape_of
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
 
-def uids(shape: SchemaState) -> list[tuple[str, int]]:
+def uids(shape: Shape) -> list[tuple[str, int]]:
     return [(c.name, c.uid) for c in shape.table.columns]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.evolution.evolve import Change, DeletePartitions, RangeRows, SchemaState, TruncateRows
+from ticdc_assets.schema.evolution.evolve import Change, DeletePartitions, RangeRows, Shape, TruncateRows
 from ticdc_assets.schema.partitions.expressions import Call
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
@@ -25,7 +25,7 @@ def parts(change: Change) -> list[tuple]:
 RANGE = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION P1 VALUES LESS THAN (200), PARTITION m VALUES LESS THAN MAXVALUE)"
 
 
-def ranged() -> SchemaState:
+def ranged() -> Shape:
     return table("id INT PRIMARY KEY, v INT", RANGE)
 
 

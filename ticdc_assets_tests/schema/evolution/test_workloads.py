@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.mysql_types import bare, parse_type
-from ticdc_assets.schema.evolution.evolve import SchemaState, TruncateRows, alter_all, create
+from ticdc_assets.schema.evolution.evolve import Shape, TruncateRows, alter_all, create
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.fixtures import FIXTURES, of_full_set, read_jsonl
 
@@ -23,7 +23,7 @@ def facts(of: TableSchema) -> list[tuple]:
 class Live:
     """A table of the replayed workload."""
 
-    shape: SchemaState
+    shape: Shape
 
 
 class Replay:

@@ -60,6 +60,7 @@ def test_offsets_that_retention_removed_after_they_were_read_are_not_missed(kafk
     assert capture.offsets() == {0: [0, 1, 2, 3, 4]}
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("count", [2, 3, 8], ids=["shorter", "as long", "longer"])
 def test_a_topic_that_was_made_again_stops_the_capture(kafka, topic, tmp_path, capsys, count):
     kafka.make_topic(topic)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import DeletePartitions, SchemaState
+from ticdc_assets.schema.evolution.evolve import DeletePartitions, Shape
 from ticdc_assets.tables.conversion.literals import typed_literal
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
@@ -26,11 +26,11 @@ def named(text: str, number: int) -> str:
     return re.sub(r"\b([ab])\b", rf"\g<1>{number}", text)
 
 
-def shape_of(number: int, recorded: dict[str, Any]) -> SchemaState:
+def shape_of(number: int, recorded: dict[str, Any]) -> Shape:
     return table(named(recorded["columns"], number), f"PARTITION BY {named(recorded['cut'], number)}")
 
 
-def condition(shape: SchemaState, partition: str) -> str:
+def condition(shape: Shape, partition: str) -> str:
     [effect] = altered(shape, f"TRUNCATE PARTITION {partition}").effects
     assert isinstance(effect, DeletePartitions)
     return rows_condition(effect.partitions, ZONE)

@@ -87,7 +87,7 @@ def _written(state: TableState) -> dict[str, Any] | None:
 
 def _reason(text: str) -> str:
     """The first sentence of a note, without the place of the statement."""
-    return re.sub(r"^\S+@\d+: ", "", text).partition(". ")[0]
+    return re.sub(r"^\S+@\d+: ", "", text).partition(". ")[0].removesuffix(".")
 
 
 @cache

@@ -35,7 +35,7 @@ class Piece:
 
     name: SourceName
     period: SchemaPeriod
-    epoch: int
+    delivery: int
     position: Ints
     changes: TypedChanges
     late: bool = False
@@ -69,7 +69,7 @@ def _typed(
     task: MessageTask, bulk: Bulk, batch: MessageBatch, named: NamedRows, fallback: Bools, read: Bools
 ) -> Iterator[Piece]:
     """The changes that this run writes. Messages whose values cannot be typed are marked in `fallback`."""
-    for period, epoch, late, table in to_write(task, batch, named, ~fallback, read):
+    for period, delivery, late, table in to_write(task, batch, named, ~fallback, read):
         try:
             _refuse_other_columns(task, batch, named, period, table)
             changes = _changes(task, bulk, batch, period, table)
@@ -77,7 +77,7 @@ def _typed(
             fallback[messages_of(table)] = True
             continue
         position = np.asarray(table.position.to_numpy(), np.int64)
-        yield Piece(named.name, period, epoch, position, changes, late)
+        yield Piece(named.name, period, delivery, position, changes, late)
 
 
 def _refuse_other_columns(

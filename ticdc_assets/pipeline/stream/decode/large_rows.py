@@ -46,7 +46,7 @@ class CutRow:
 
     name: SourceName
     period: SchemaPeriod
-    epoch: int
+    delivery: int
     at: tuple[int, int]
     event: RowEvent
     message: Message
@@ -99,7 +99,7 @@ def _batches(cut: Sequence[CutRow]) -> Iterator[Sequence[CutRow]]:
 
 def _batch(row: CutRow) -> tuple[Any, ...]:
     keys = tuple(sorted(row.event.wire))
-    place = (row.period.after_ts, row.epoch, row.late)
+    place = (row.period.after_ts, row.delivery, row.late)
     return (row.name, row.event.commit_ts or 0, *place, row.event.schema, row.event.table, keys)
 
 
@@ -183,7 +183,7 @@ class LateLarge:
 
     name: SourceName
     period: SchemaPeriod
-    epoch: int
+    delivery: int
     event: RowEvent
     message: Message
     at: tuple[int, int]

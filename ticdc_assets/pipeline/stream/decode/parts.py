@@ -24,9 +24,9 @@ Group = tuple[str, int, int, bool]
 """Source table, version and delivery, and whether the rows may be late."""
 
 
-def group_of(period: SchemaPeriod, epoch: int, late: bool = False) -> Group:
+def group_of(period: SchemaPeriod, delivery: int, late: bool = False) -> Group:
     """The group that rows of this schema period and delivery are written in."""
-    return (period.source_table_id, period.version.from_ts, epoch, late)
+    return (period.source_table_id, period.version.from_ts, delivery, late)
 
 
 def write_parts(
@@ -43,11 +43,11 @@ def write_parts(
     io = load_file_io(dict(task.io_properties), location=first.data_uri)
     writers: dict[tuple[str, int, bool], PartWriter] = {}
     names: dict[tuple[str, int, bool], SourceName] = {}
-    for (source_table_id, version_ts, epoch, late), pieces in groups:
-        place = (source_table_id, epoch, late)
+    for (source_table_id, version_ts, delivery, late), pieces in groups:
+        place = (source_table_id, delivery, late)
         if place not in writers:
-            prefix = f"{task.run_id}-{task.number:05d}-{epoch}{'-late' if late else ''}{label}"
-            writers[place] = PartWriter(io, task.targets[source_table_id], prefix, 0, epoch, late)
+            prefix = f"{task.run_id}-{task.number:05d}-{delivery}{'-late' if late else ''}{label}"
+            writers[place] = PartWriter(io, task.targets[source_table_id], prefix, 0, delivery, late)
         names[place] = pieces[0].name
         with _held_alone(names[place], hold):
             _write(task, writers[place], version_ts, pieces)

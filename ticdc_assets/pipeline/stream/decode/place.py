@@ -187,8 +187,8 @@ def to_write(
     for period, target, rows in named.of_targets(task, sound[named.messages]):
         found = wanted(task, target, batch, named, rows, read)
         for mask, late in ((found.late, True), (found.now, False)):
-            for epoch, table in by_epoch(task, batch, part(named.table, rows[mask])):
-                yield period, epoch, late, table
+            for delivery, table in by_delivery(task, batch, part(named.table, rows[mask])):
+                yield period, delivery, late, table
 
 
 def counts(task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> tuple[int, int, int]:
@@ -204,21 +204,21 @@ def counts(task: MessageTask, batch: MessageBatch, named: NamedRows, sound: Bool
 # -- deliveries --------------------------------------------------------------------------------------------------------
 
 
-def by_epoch(task: MessageTask, batch: MessageBatch, table: TableRows) -> Iterator[tuple[int, TableRows]]:
+def by_delivery(task: MessageTask, batch: MessageBatch, table: TableRows) -> Iterator[tuple[int, TableRows]]:
     """The rows of a table by delivery."""
     if not len(table):
         return
-    if not task.order.epochs:
+    if not task.order.deliveries:
         yield 0, table
         return
     messages, block = messages_of(table), batch.block
     numbers = np.zeros(len(messages), np.int64)
     for code, partition in enumerate(block.partitions):
         in_partition = block.owners[messages] == code
-        begins = np.array(task.order.epochs.get(partition, ()), np.int64)
+        begins = np.array(task.order.deliveries.get(partition, ()), np.int64)
         numbers[in_partition] = np.searchsorted(begins, block.offsets[messages[in_partition]], side="right")
-    for epoch in np.unique(numbers):
-        yield int(epoch), part(table, np.flatnonzero(numbers == epoch))
+    for delivery in np.unique(numbers):
+        yield int(delivery), part(table, np.flatnonzero(numbers == delivery))
 
 
 def part(table: TableRows, rows: Ints) -> TableRows:

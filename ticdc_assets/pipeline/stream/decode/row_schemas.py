@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import DISPLACED, DecodeError, SchemaError
-from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.rows.fit import ColumnRules

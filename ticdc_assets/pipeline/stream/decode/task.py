@@ -121,7 +121,7 @@ class Schemas:
 class RowOrder:
     """Determines which rows a table takes, and their order.
 
-    epochs: by partition, the offsets at which its watermark decreases. A new delivery begins there.
+    deliveries: by partition, the offsets at which its watermark decreases. A new delivery begins there.
     arrivals: by source table, what it takes by arrival where ordinals do not determine that.
     fresh: the source tables of which it is not known that they have the rows of the messages that earlier runs have
         read: they were not selected then, or were published by a run without a record.
@@ -130,7 +130,7 @@ class RowOrder:
     """
 
     by_arrival: bool
-    epochs: dict[TopicPartition, tuple[int, ...]]
+    deliveries: dict[TopicPartition, tuple[int, ...]]
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     fresh: frozenset[str] = frozenset()
     placed: dict[int, int] = field(default_factory=dict)

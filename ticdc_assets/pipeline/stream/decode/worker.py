@@ -67,7 +67,7 @@ class _Place:
 
     name: SourceName
     period: SchemaPeriod
-    epoch: int
+    delivery: int
     late: bool
     message_of: MessageOf
 
@@ -132,7 +132,7 @@ class MessageDecoder:
         if not piece.late:
             self._names[piece.name].zero_dates += piece.changes.zero_dates
             self._names[piece.name].ambiguous_times += piece.changes.ambiguous_times
-        pieces.setdefault(group_of(piece.period, piece.epoch, piece.late), []).append(piece)
+        pieces.setdefault(group_of(piece.period, piece.delivery, piece.late), []).append(piece)
 
     def _hold(self, name: SourceName, fault: TicdcAssetsError) -> None:
         """Hold one table because of an error of its rows."""
@@ -180,8 +180,8 @@ class MessageDecoder:
 
     def _write(self, batch: MessageBatch, named: NamedRows, sound: Bools, read: Bools) -> None:
         """The rows that this run writes."""
-        for period, epoch, late, table in to_write(self._task, batch, named, sound, read):
-            place = _Place(named.name, period, epoch, late, batch.message_of)
+        for period, delivery, late, table in to_write(self._task, batch, named, sound, read):
+            place = _Place(named.name, period, delivery, late, batch.message_of)
             ordinals = pa.array(batch.ordinals[messages_of(table)])
             self._take(place, replace(table, rows=replace(table.rows, line=ordinals)))
 
@@ -194,7 +194,9 @@ class MessageDecoder:
         rows = placed(table)
         if place.late and any(event.claim is not None or event.is_cut for _, _, event in rows):
             self._late_large += [
-                LateLarge(place.name, place.period, place.epoch, event, place.message_of(ordinal), (ordinal, position))
+                LateLarge(
+                    place.name, place.period, place.delivery, event, place.message_of(ordinal), (ordinal, position)
+                )
                 for ordinal, position, event in rows
             ]
         elif self._task.schemas.checked or any(event.claim is not None or event.is_cut for _, _, event in rows):
@@ -210,8 +212,8 @@ class MessageDecoder:
             if is_known:
                 self._names[row.name].repeats += 1
                 continue
-            place = _Place(row.name, row.period, row.epoch, True, messages.__getitem__)
-            group = kept.setdefault(group_of(row.period, row.epoch, True), (place, []))
+            place = _Place(row.name, row.period, row.delivery, True, messages.__getitem__)
+            group = kept.setdefault(group_of(row.period, row.delivery, True), (place, []))
             group[1].append((*row.at, row.event))
         for place, rows in kept.values():
             for whole in tables_of(self._whole_rows(place, rows)):
@@ -235,7 +237,7 @@ class MessageDecoder:
             event, position = table.events[row.index], table.position[row.index].as_py()
             self._bad(place, (row.line, position), event, row.fault)
         position = np.delete(np.asarray(table.position.to_numpy(), np.int64), [row.index for row in bad])
-        return Piece(place.name, place.period, place.epoch, position, changes, place.late)
+        return Piece(place.name, place.period, place.delivery, position, changes, place.late)
 
     # -- rows without a schema ---------------------------------------------------------------------------------------
 
@@ -335,7 +337,7 @@ class MessageDecoder:
                 yield ordinal, position, whole
             elif self._with_fitting_columns(place, tables_of([(ordinal, position, whole)])[0]):
                 at = (ordinal, position)
-                self._cut_off(CutRow(place.name, place.period, place.epoch, at, whole, message, place.late))
+                self._cut_off(CutRow(place.name, place.period, place.delivery, at, whole, message, place.late))
 
     def _whole(self, event: RowEvent, claim: str) -> RowEvent:
         """The row from its file in the claim-check folder, where that is known; else as sent."""
@@ -370,7 +372,7 @@ class MessageDecoder:
                 continue
             first = done.cut[0]
             messages = {cut.at[0]: cut.message for cut in done.cut}
-            place = _Place(first.name, first.period, first.epoch, first.late, messages.__getitem__)
+            place = _Place(first.name, first.period, first.delivery, first.late, messages.__getitem__)
             for table in tables_of(self._verified(place, done)):
                 self._keep(pieces, self._typed(place, table, upstream_sql.value, "UTC"))
             held_bytes += done.size_bytes

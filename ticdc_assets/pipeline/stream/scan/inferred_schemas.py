@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow, StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import MessageName

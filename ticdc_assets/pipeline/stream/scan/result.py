@@ -55,12 +55,12 @@ class ScannedWatermarks:
     """The watermarks of the partitions.
 
     `newest` has the largest one. `passed` has all of them with their offsets: where one is smaller than that before it,
-    a new delivery begins (`epochs`, by offset).
+    a new delivery begins (`deliveries`, by offset).
     """
 
     newest: dict[TopicPartition, int] = field(default_factory=dict)
     passed: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
-    epochs: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    deliveries: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
     def add(self, partition: TopicPartition, offset: int, ts: int) -> None:
         """Add the watermark in the message at an offset."""
@@ -71,12 +71,12 @@ class ScannedWatermarks:
         """The last watermark before a message of a partition, 0 where there is none."""
         return next((ts for at, ts in reversed(self.passed.get(partition, ())) if at < offset), 0)
 
-    def find_epochs(self) -> None:
+    def find_deliveries(self) -> None:
         """Find where watermarks decrease, in the order of offsets, once all messages are read."""
         for partition, passed in self.passed.items():
             passed.sort(key=lambda at: at[0])
-            self.epochs[partition] = [at for (_, before), (at, ts) in pairwise(passed) if ts < before]
-        self.epochs = {partition: at for partition, at in self.epochs.items() if at}
+            self.deliveries[partition] = [at for (_, before), (at, ts) in pairwise(passed) if ts < before]
+        self.deliveries = {partition: at for partition, at in self.deliveries.items() if at}
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class StreamScan:
     def finish(self) -> None:
         """Complete what is only known once all messages are read."""
         self.offsets.begins = self.offsets.ledger.begins()
-        self.watermarks.find_epochs()
+        self.watermarks.find_deliveries()
 
     def first_above(self, partition: TopicPartition, high: int) -> int:
         """The first offset of a partition with a commit_ts above `high`, else its end."""

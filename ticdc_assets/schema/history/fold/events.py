@@ -85,5 +85,5 @@ def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None
     try:
         return statements_of(event)
     except SchemaError as error:
-        state.stop_subject(subject_of(event), str(error))
+        state.stop_subject(subject_of(event), error)
         return None

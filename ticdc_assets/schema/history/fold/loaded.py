@@ -13,7 +13,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import SchemaState, create
+from ticdc_assets.schema.evolution.evolve import Shape, create
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, fold_name, same_name
 
@@ -65,7 +65,7 @@ def _load_table(state: FoldState, event: DdlEvent) -> None:
     _begin(state, name, shape, ts)
 
 
-def created(event: DdlEvent) -> SchemaState:
+def created(event: DdlEvent) -> Shape:
     """The table of a dump's CREATE TABLE. Raises SchemaError where the text cannot be read."""
     for statement in ddl.parse(event.query, event.schema, restored=False):
         if isinstance(statement, ddl.CreateTable):
@@ -84,7 +84,7 @@ def has_stored_columns(event: DdlEvent) -> bool:
     )
 
 
-def _begin(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> None:
+def _begin(state: FoldState, name: SourceName, shape: Shape, ts: int) -> None:
     _end(state, name, shape, ts)
     state.add(name, shape, ts, ts)
     builder = state.live[fold_name(*name)]
@@ -93,7 +93,7 @@ def _begin(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> N
     builder.is_whole = builder.is_made = True
 
 
-def _end(state: FoldState, name: SourceName, shape: SchemaState, ts: int) -> None:
+def _end(state: FoldState, name: SourceName, shape: Shape, ts: int) -> None:
     """End the table that has the name in the stream. If the stream has none, a table with the columns of the dump is
     added and ended."""
     if not state.was_used(name):

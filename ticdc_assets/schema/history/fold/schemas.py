@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import DISPLACED, SchemaError
-from ticdc_assets.names.avro import sanitised
+from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
@@ -103,6 +103,6 @@ def _widen(state: FoldState, builder: SourceTableBuilder, event: DdlEvent, infer
     try:
         table = widened(builder.shape.table, inferred)
     except SchemaError as error:
-        state.stop(builder, event, str(error))
+        state.stop(builder, event, error)
         return
     state.change(builder, Change(adopt(builder.shape, table)), event.commit_ts)

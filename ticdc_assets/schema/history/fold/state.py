@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ticdc_assets.advice import Advice
+from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, SchemaState, TruncateRows, shape_of
+from ticdc_assets.schema.evolution.evolve import Change, Shape, TruncateRows, shape_of
 from ticdc_assets.schema.history.official_statements import WrittenStatements
 from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
 from ticdc_assets.schema.history.source_table import (
@@ -113,7 +114,7 @@ class FoldState:
 
     # -- new tables -----------------------------------------------------------------------------------------------
 
-    def add(self, name: SourceName, shape: SchemaState, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
+    def add(self, name: SourceName, shape: Shape, ts: int, after_ts: int, marks: Iterable[str] = ()) -> None:
         """Add a source table.
 
         Args:
@@ -255,7 +256,7 @@ class FoldState:
             folded = ", ".join(c.name for c in builder.shape.table.columns)
             self.stop(builder, event, f"the stream has the columns ({sent}), its statements lead to ({folded})")
 
-    def stop_subject(self, event: DdlEvent, reason: str, rows_are_missing: bool = False) -> None:
+    def stop_subject(self, event: DdlEvent, reason: str | SchemaError, rows_are_missing: bool = False) -> None:
         """Stop the table or the database of an event.
 
         A table that is new, and whose columns both the stream and `schema_files` have, does not stop unless
@@ -275,11 +276,11 @@ class FoldState:
             if marks or rows_are_missing:
                 self.stop(self.live[fold_name(*name)], event, reason)
 
-    def stop_name(self, name: SourceName, event: DdlEvent, reason: str) -> None:
+    def stop_name(self, name: SourceName, event: DdlEvent, reason: str | SchemaError) -> None:
         """Stop the next table that gets this name."""
         self.pending.stop(name, _stop_at(event, reason))
 
-    def _stop_database(self, event: DdlEvent, reason: str) -> None:
+    def _stop_database(self, event: DdlEvent, reason: str | SchemaError) -> None:
         """Stop the tables of the event's database, and those that appear later without a CREATE. An event without a
         database (Simple) stops the tables of all databases."""
         schema = fold(event.schema)
@@ -288,11 +289,14 @@ class FoldState:
             if schema in ("", name[0]):
                 self.stop(builder, event, reason)
 
-    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str, *advice: Advice) -> None:
+    def stop(self, builder: SourceTableBuilder, event: DdlEvent, reason: str | SchemaError, *advice: Advice) -> None:
         """Stop a table at the event; the first stop stays."""
         if builder.stop is None:
             builder.stop = _stop_at(event, reason, *advice)
 
 
-def _stop_at(event: DdlEvent, reason: str, *advice: Advice) -> Stop:
+def _stop_at(event: DdlEvent, reason: str | SchemaError, *advice: Advice) -> Stop:
+    if isinstance(reason, SchemaError):
+        advice = (reason.advice,) if isinstance(reason.advice, Advice) else ()
+        reason = reason.finding if advice else str(reason)
     return Stop(event.commit_ts, f"{event.where}: {reason}" if event.where else reason, advice=advice)

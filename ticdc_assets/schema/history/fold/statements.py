@@ -11,7 +11,7 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, SchemaState, alter_all, create, shape_of
+from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, Shape, alter_all, create, shape_of
 from ticdc_assets.schema.evolution.promotion import lake_type
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made, same_columns
@@ -72,7 +72,7 @@ def fold_alter(state: FoldState, event: DdlEvent, statement: ddl.TruncateTable |
         change = alter_all(builder.shape, statement).with_times_of(event.after)
     except SchemaError as error:
         if not state.written.is_repeat(event):
-            state.stop(builder, event, str(error))
+            state.stop(builder, event, error)
         return
     state.change(builder, change, event.commit_ts)
     if isinstance(statement, ddl.AlterTable):
@@ -133,16 +133,14 @@ def _create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable) -> No
     state.check(builder, event)
 
 
-def _shape_of_create(
-    state: FoldState, event: DdlEvent, statement: ddl.CreateTable, name: SourceName
-) -> SchemaState | None:
+def _shape_of_create(state: FoldState, event: DdlEvent, statement: ddl.CreateTable, name: SourceName) -> Shape | None:
     """The shape of the new table; None where it is not known and the table stops."""
     if statement.like is None:
         try:
             named = replace(statement, schema=name[0], name=name[1])
             return create(named, state.collations.get(fold(name[0]), UNNAMED))
         except SchemaError as error:
-            state.stop_subject(event, str(error))
+            state.stop_subject(event, error)
             return None
     like = with_schema(event, (statement.schema, statement.name), statement.like)
     models = candidates(state.live, like, event.after, event.hints.after_is_ordered)
@@ -203,7 +201,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
     try:
         pair = pair_of(state.live, event, statement)
     except SchemaError as error:
-        _stop_exchanged(state, event, statement, str(error))
+        _stop_exchanged(state, event, statement, error)
         return
     effect = ExchangedRows(pair.partitioned.id, pair.table.id, pair.rows)
     for builder, other in ((pair.partitioned, pair.table), (pair.table, pair.partitioned)):
@@ -214,7 +212,7 @@ def _exchange(state: FoldState, event: DdlEvent, statement: ddl.AlterTable) -> N
             state.change(builder, Change(builder.shape, (effect,)), event.commit_ts)
 
 
-def _stop_exchanged(state: FoldState, event: DdlEvent, statement: ddl.AlterTable, reason: str) -> None:
+def _stop_exchanged(state: FoldState, event: DdlEvent, statement: ddl.AlterTable, reason: SchemaError) -> None:
     """Stop both tables, also one that appears later."""
     state.stop_subject(event, reason, rows_are_missing=True)
     subject = state.live.get(fold_name(event.schema, event.table))

@@ -14,7 +14,7 @@ from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape
 from ticdc_assets_tests.deliveries.wires import OpenProtocol
 
 PROTOCOL = REGISTRY["open-protocol"]
@@ -30,18 +30,18 @@ TASK = MessageTask(
 )
 
 
-def shape(name: str, column_type: str) -> SchemaState:
+def shape(name: str, column_type: str) -> Shape:
     columns = (Column("id", "INT", nullable=False), Column("v", column_type))
-    return SchemaState(1, 1, "shop", name, columns, "id", None, 0)
+    return Shape(1, 1, "shop", name, columns, "id", None, 0)
 
 
-def message(*shapes: SchemaState) -> Message:
+def message(*shapes: Shape) -> Message:
     """One message with a row of each table."""
     [(key, value)] = OpenProtocol().rows([RowChange(5, each, "I", {"id": 1, "v": 7}) for each in shapes])
     return Message("feed", 0, 0, key, value, 0)
 
 
-def table_of(of: SchemaState) -> TableSchema:
+def table_of(of: Shape) -> TableSchema:
     """The table as it is inferred from a row."""
     sent = message(of)
     [row] = PROTOCOL.decode(sent.key, sent.value, sent.where, TASK.decoding.options)
@@ -65,7 +65,7 @@ OTHER = shape("u", "VARCHAR(9)")
         (NUMBER, (OTHER,), False),
     ],
 )
-def test_a_row_of_the_table_shows_another_type(known: SchemaState, sent: tuple[SchemaState, ...], is_unlike: bool):
+def test_a_row_of_the_table_shows_another_type(known: Shape, sent: tuple[Shape, ...], is_unlike: bool):
     assert sample_is_unlike(TASK, table_of(known), ("shop", "t"), message(*sent)) is is_unlike
 
 

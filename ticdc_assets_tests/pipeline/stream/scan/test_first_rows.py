@@ -16,17 +16,17 @@ from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.tso import LOGICAL_BITS
-from ticdc_assets_tests.deliveries.database import Column, RowChange, SchemaState
+from ticdc_assets_tests.deliveries.database import Column, RowChange, Shape
 from ticdc_assets_tests.deliveries.wires import CanalJson, OpenProtocol, Wire
 from ticdc_assets_tests.pipeline.small_streams import UndatedCanalJson, in_bulk_or_one_by_one
 
 ID = Column("id", "INT", nullable=False)
-T = SchemaState(1, 1, "shop", "t", (ID, Column("v", "VARCHAR(9)")), "id", None, 0)
-U = SchemaState(2, 1, "shop", "u", (ID, Column("w", "INT")), "id", None, 0)
+T = Shape(1, 1, "shop", "t", (ID, Column("v", "VARCHAR(9)")), "id", None, 0)
+U = Shape(2, 1, "shop", "u", (ID, Column("w", "INT")), "id", None, 0)
 BASE = 450_000_000_000_000_000
 
 
-def row(at: int, shape: SchemaState, op: str = "I") -> RowChange:
+def row(at: int, shape: Shape, op: str = "I") -> RowChange:
     return RowChange(BASE + at, shape, op, {name: "7" if name == "v" else 7 for name in shape.names})
 
 

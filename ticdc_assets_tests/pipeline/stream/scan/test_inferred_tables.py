@@ -16,12 +16,12 @@ from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold import cache as folds
 from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
-from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, SchemaState, Statement, Value
+from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, Shape, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, OpenProtocol, Wire
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 
 ID = Column("id", "INT", nullable=False)
-KEY = SchemaState(1, 1, "shop", "t", (ID,), "id", None, START_TS)
+KEY = Shape(1, 1, "shop", "t", (ID,), "id", None, START_TS)
 OLD = replace(KEY, columns=(ID, Column("v", "VARCHAR(9)"), Column("w", "INT")))
 WIRES = [OpenProtocol(), CanalJson()]
 
@@ -41,11 +41,11 @@ class Stream:
             message = {"key": key and b64encode(key).decode(), "value": value and b64encode(value).decode()}
             self.lines.append({"topic": "feed", "partition": partition, "offset": offset, **message, "ts_ms": 0})
 
-    def row(self, partition: int, at: int, op: str, shape: SchemaState, *cells: Value) -> None:
+    def row(self, partition: int, at: int, op: str, shape: Shape, *cells: Value) -> None:
         change = RowChange(START_TS + at, shape, op, dict(zip(shape.names, cells, strict=True)))
         self.send(partition, *self.wire.rows([change]))
 
-    def statement(self, at: int, before: SchemaState, after: SchemaState, query: str) -> None:
+    def statement(self, at: int, before: Shape, after: Shape, query: str) -> None:
         for partition in (0, 1) if self.wire.statements_to_all else (0,):
             self.send(partition, self.wire.statement(Statement(START_TS + at, "alter", query, before, after)))
 

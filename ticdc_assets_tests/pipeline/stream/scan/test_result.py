@@ -57,7 +57,7 @@ def test_the_watermark_before_a_message_is_the_last_one_of_a_smaller_offset(offs
 
 
 @pytest.mark.parametrize(
-    ("passed", "epochs"),
+    ("passed", "deliveries"),
     [
         (((1, 40), (2, 50)), {}),
         (((1, 40), (2, 40)), {}),
@@ -67,14 +67,14 @@ def test_the_watermark_before_a_message_is_the_last_one_of_a_smaller_offset(offs
     ],
 )
 def test_a_new_delivery_begins_where_a_watermark_is_smaller_than_the_one_before(
-    passed: tuple[tuple[int, int], ...], epochs: dict[tuple[str, int], list[int]]
+    passed: tuple[tuple[int, int], ...], deliveries: dict[tuple[str, int], list[int]]
 ):
     """By offset, in whatever order the capture has them."""
     found = watermarks(*passed)
 
-    found.find_epochs()
+    found.find_deliveries()
 
-    assert found.epochs == epochs
+    assert found.deliveries == deliveries
 
 
 def test_the_first_row_of_a_table_is_the_one_of_the_smallest_time_in_any_topic():
@@ -148,4 +148,4 @@ def test_a_finished_scan_knows_its_first_offsets_and_deliveries():
 
     scan.finish()
 
-    assert (scan.offsets.begins, scan.watermarks.epochs) == ({P: 3}, {P: [4]})
+    assert (scan.offsets.begins, scan.watermarks.deliveries) == ({P: 3}, {P: [4]})
