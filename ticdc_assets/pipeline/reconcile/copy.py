@@ -117,7 +117,7 @@ def _begun(lake: Lake, rows: UpstreamRows, name: SourceName, at: int | None) -> 
         return pending
     tso = rows.now() if at is None else at
     [answer] = rows.answers(f"SHOW CREATE TABLE {table_reference(*name)}", [], tso)
-    event = DdlEvent(tso, *name, (answer[1] or b"").decode(), where=f"upstream: {'.'.join(name)}", copied=True)
+    event = DdlEvent(tso, *name, (answer[1] or b"").decode(), where=f"upstream: {'.'.join(name)} at {tso}", copied=True)
     created(event)
     lake.control.keep_ddl_events([event])
     found = _current(lake, name)

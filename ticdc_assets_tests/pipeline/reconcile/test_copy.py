@@ -94,6 +94,18 @@ def test_a_held_table_and_a_new_one_go_on_from_tidb(
     assert tables_of(feed, USERS)[-1] == tables_of(feed, ORDERS)[-1] == ("live", later)
     assert {state for state, _ in tables_of(feed, USERS)[:-1]} <= {"dropped"}
 
+    sink.alter(USERS, later + 1, "ALTER TABLE users FROBNICATE AGAIN", [ID, NAME, AGE])
+    again = tidb.run("DELETE FROM users WHERE id = 2")
+    sink.file(USERS, 1, [sink.line(USERS, "D", again, 2, "Bob", 31)], version=later + 1)
+    sink.bucket.checkpoint(again)
+    feed.run()
+    assert tables_of(feed, USERS)[-1][0] == "stopped"
+    report = copy_tables(feed.lake.lake, [USERS], None, LocalWorkers())
+    sink.bucket.checkpoint(report.tsos[".".join(USERS)] + 1)
+    feed.run()
+    assert tables_of(feed, USERS)[-1] == ("live", report.tsos[".".join(USERS)] + 1)
+    assert changes(feed, USERS) == [{"_ticdc_op": "R", "id": 1, "name": "ann", "age": 32}]
+
 
 def sink_version(sink: Sink) -> int:
     return max(int(folder.name) for folder in (sink.folder / SCHEMA / "users").iterdir() if folder.name.isdigit())
