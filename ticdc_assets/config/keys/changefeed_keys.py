@@ -283,7 +283,8 @@ class ChangefeedKeys(Keys):
         description="for the Avro protocol with the TiDB extension: another changefeed of the file, which carries the "
         "statements; run that one first",
         json_schema_extra=_next(
-            "A table whose rows then have other columns is held: `late_statement`. To remove it is refused"
+            "Name it before the first run: a table whose CREATE TABLE comes with it begins again, without the rows "
+            "that were read before, which stay in the dropped table. To remove it is refused"
         ),
     )
     upstream: UpstreamKeys | None = Field(
