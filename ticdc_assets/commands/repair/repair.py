@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.commands.jvm import spark_stopped_after
+from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
+from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.read.verify import VerifyOptions, as_object, compared
 from ticdc_assets.commands.repair.replay import mirrors_followed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.reconcile.repair import RepairReport, repair
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.upstream.rows import UpstreamRows
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.foreign_writes import foreign_writes
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.pipeline.history.verify import TableVerdict
+    from ticdc_assets.tables.control.records import TableRecord
 
 
 def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
@@ -29,18 +34,51 @@ def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
     terminal, lake = Terminal(), Lake(config, changefeed)
     with spark_stopped_after(config):
         verdicts = compared(terminal, lake, options)
+        rebuilt, faults = _rebuilt(terminal, config, lake, verdicts)
+        if rebuilt:
+            again = {v.source_table: v for v in compared(terminal, lake, replace(options, tables=rebuilt))}
+            verdicts = [again.get(verdict.source_table, verdict) for verdict in verdicts]
         differing = [verdict for verdict in verdicts if verdict.comparison is not None and not verdict.is_equal]
         report = _repaired(terminal, lake, differing, options) if differing else RepairReport("")
-        faults = mirrors_followed(terminal, config, lake, report.run_id) if report.added else []
+        faults += mirrors_followed(terminal, config, lake, report.run_id) if report.added else []
         for fault in faults:
             terminal.note(fault)
         names = tuple(".".join(verdict.name) for verdict in differing if verdict.source_table in report.added)
-        again = compared(terminal, lake, replace(options, tables=names)) if names else []
-    newest = {verdict.source_table: verdict for verdict in (*verdicts, *again)}
+        repaired = compared(terminal, lake, replace(options, tables=names)) if names else []
+    newest = {verdict.source_table: verdict for verdict in (*verdicts, *repaired)}
     if options.as_json:
         objects = {i: as_object(verdict, options.keys) for i, verdict in newest.items()}
         terminal.json([objects[i] | {"repaired": report.added.get(i, 0)} for i in objects])
     return 0 if all(verdict.is_equal for verdict in newest.values()) and not faults else 1
+
+
+def _rebuilt(
+    terminal: Terminal, config: Config, lake: Lake, verdicts: list[TableVerdict]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Rebuild the mirrors and history tables that another writer changed. Such a mirror may equal TiDB where its
+    changelog does not, and a repair sees only rows of the mirror that differ.
+
+    Returns:
+        The names of the tables, and the errors.
+    """
+    compared_tables = {verdict.source_table for verdict in verdicts if verdict.comparison is not None}
+    names = tuple(
+        f"{table.schema}.{table.table}"
+        for i, table in lake.recorded(lake.control.newest()).items()
+        if i in compared_tables and _is_changed_by_others(lake, table)
+    )
+    if not names:
+        return (), []
+    on_progress = named(lake.changefeed.name, terminal.on_progress)
+    report = rebuild_tables(lake, jvm_of(config), RebuildRequest(names), on_progress)
+    for name in names:
+        terminal.note(f"{name}: another writer has changed it: it is rebuilt from its changelog, and compared again.")
+    return names, list(report.errors.values())
+
+
+def _is_changed_by_others(lake: Lake, table: TableRecord) -> bool:
+    loaded = (load_or_none(lake.catalog, tuple(name)) for name in (table.mirror, table.history_table) if name)
+    return any(foreign_writes(found) for found in loaded if found is not None)
 
 
 def _repaired(terminal: Terminal, lake: Lake, differing: list[TableVerdict], options: VerifyOptions) -> RepairReport:
