@@ -76,7 +76,8 @@ def test_rows_wait_for_the_statements_before_them(workload: Workload, tmp_path: 
     report = lake.publish()
     assert report is not None
     assert {r.state for r in report.record.tables} == {"waiting"}
-    assert all("run ddl first" in r.note for r in report.record.tables)
+    told = ("the statements of changefeed ddl", "run that changefeed first")
+    assert all(text in r.note for text in told for r in report.record.tables)
     assert lake.publish() is None
 
     waited = 0
