@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets_tests.assets.feeds import Feed
 from ticdc_assets_tests.frozen_lake import (
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(params=sorted(path.name for path in LAKES.glob("*.tar.xz")))
 def frozen(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The config of a frozen lake, in the folder where all were made."""
+    spark.stop()  # another test's session has other settings
     with FOLDER.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process of tests may use it
         shutil.rmtree(FOLDER, ignore_errors=True)
