@@ -24,6 +24,7 @@ from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
+    from ticdc_assets.config import Upstream
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
@@ -49,6 +50,18 @@ class TableVerdict:
         return self.comparison is not None and not self.comparison.differences
 
 
+def upstream_of(lake: Lake) -> Upstream:
+    """The TiDB of a changefeed whose tables can be read at a TSO. Raises ConfigError where there is none."""
+    where, upstream = f"changefeed {lake.changefeed.name}", lake.changefeed.large_rows.upstream
+    if upstream is None:
+        advice = "Set `upstream` to the TiDB that the changefeed reads from: docs/large-rows.md has its keys."
+        raise ConfigError(where, "`upstream` in the config", "none", advice)
+    if lake.by_arrival:
+        advice = "Such a mirror belongs to no TSO of TiDB."
+        raise ConfigError(where, "a stream with commit_ts", "one without", advice)
+    return upstream
+
+
 def verify(
     lake: Lake,
     at: int | None,
@@ -67,14 +80,7 @@ def verify(
         ConfigError: there is no `upstream`, the stream has no commit_ts, or no mirror has a chosen name.
         NotYetError: there is no such record.
     """
-    where = f"changefeed {lake.changefeed.name}"
-    upstream = lake.changefeed.large_rows.upstream
-    if upstream is None:
-        advice = "Set `upstream` to the TiDB that the changefeed reads from: docs/large-rows.md has its keys."
-        raise ConfigError(where, "`upstream` in the config", "none", advice)
-    if lake.by_arrival:
-        advice = "Such a mirror belongs to no TSO of TiDB."
-        raise ConfigError(where, "a stream with commit_ts", "one without", advice)
+    upstream, where = upstream_of(lake), f"changefeed {lake.changefeed.name}"
     record = lake.control.newest() if at is None else lake.control.require_at(at, where, everybody)
     if record is None:
         raise NotYetError(where, "a record", "none", "Run `ticdc-assets run`.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
+from ticdc_assets.pipeline.history.verify import upstream_of
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.reconcile.ranges import Copied, CopyTask, copy, dealt, first_seq, order_of, ranges_of
@@ -48,18 +49,6 @@ class CopyReport:
     tsos: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
-
-
-def upstream_of(lake: Lake) -> Upstream:
-    """The TiDB of a changefeed whose tables can be read at a TSO. Raises ConfigError where there is none."""
-    where, upstream = f"changefeed {lake.changefeed.name}", lake.changefeed.large_rows.upstream
-    if upstream is None:
-        advice = "Set `upstream` to the TiDB that the changefeed reads from: docs/large-rows.md has its keys."
-        raise ConfigError(where, "`upstream` in the config", "none", advice)
-    if lake.by_arrival:
-        advice = "Such a mirror belongs to no TSO of TiDB."
-        raise ConfigError(where, "a stream with commit_ts", "one without", advice)
-    return upstream
 
 
 def live_tables(lake: Lake, names: Sequence[SourceName]) -> list[SourceName]:
@@ -141,11 +130,8 @@ def _completed(
     plan, tables = changelogs_to_write(lake, plan.with_ranges({source_table_id: CommitRange(source_table, tso, tso)}))
     commit_range = plan.commit_ranges[source_table_id]
     if commit_range.hold is not None or source_table_id not in tables:
-        where, found = (
-            ".".join(source_table.name),
-            commit_range.hold.reason(source_table) if commit_range.hold else "none",
-        )
-        raise NotYetError(where, "a changelog", found, "Try again once that is mended.")
+        found = commit_range.hold.reason(source_table) if commit_range.hold else "none"
+        raise NotYetError(".".join(source_table.name), "a changelog", found, "Try again once that is mended.")
     table, count = tables[source_table_id], 0
     if progress_of(table).watermark < tso:
         table, count = _published(lake, rows, upstream, source_table, table, workers, run_id)

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
+from ticdc_assets.pipeline.history.verify import upstream_of
 from ticdc_assets.pipeline.load.batch import DumpBatch
 from ticdc_assets.pipeline.load.pending import DumpPending
 from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_ts
 from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.source import DumpChanges
-from ticdc_assets.pipeline.reconcile.copy import upstream_of
 from ticdc_assets.pipeline.reconcile.ranges import CopyTask, Range, copy, dealt, first_seq, order_of, ranges_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
@@ -82,7 +83,7 @@ def _tables(lake: Lake, rows: UpstreamRows, ts: int) -> Dump:
     found = []
     for schema, table, size in rows.answers(_TABLES, [], ts):
         name = ((schema or b"").decode(), (table or b"").decode())
-        if name[0].lower() in _SYSTEM or not lake.follows(*name):
+        if fold(name[0]) in _SYSTEM or not lake.follows(*name):
             continue
         [[_, text]] = rows.answers(f"SHOW CREATE TABLE {table_reference(*name)}", [], ts)
         chunk = Chunk(".".join(name), int(size or 0), 0)

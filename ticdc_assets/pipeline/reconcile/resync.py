@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.history.verify import verify
-from ticdc_assets.pipeline.reconcile.copy import copy_tables, live_tables, upstream_of
+from ticdc_assets.pipeline.history.verify import upstream_of, verify
+from ticdc_assets.pipeline.reconcile.copy import copy_tables, live_tables
 from ticdc_assets.pipeline.reconcile.repair import repair
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.upstream.rows import UpstreamRows
