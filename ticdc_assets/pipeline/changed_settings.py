@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.renamed_tables import changelog_of
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.history.written_settings import WrittenSettings, fault_of_keys
-from ticdc_assets.tables.written_settings import KnownSettings
+from ticdc_assets.tables.written_with import KnownSettings
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -24,7 +24,7 @@ from ticdc_assets.schema.history.written_history import WrittenHistory, folded_a
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.locations import set_aside
 from ticdc_assets.tables.progress import CHANGEFEED, source_table_of
-from ticdc_assets.tables.written_history import Fit, KnownHistory, written_history_of
+from ticdc_assets.tables.written_with import Fit, KnownHistory, written_history_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

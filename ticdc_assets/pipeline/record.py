@@ -9,8 +9,7 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.evolution.evolve import FillColumn
 from ticdc_assets.tables.control.records import TableRecord
-from ticdc_assets.tables.written_history import written_history_of
-from ticdc_assets.tables.written_settings import SETTINGS
+from ticdc_assets.tables.written_with import SETTINGS, written_history_of
 from ticdc_assets.tso import now
 
 if TYPE_CHECKING:

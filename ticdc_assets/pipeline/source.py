@@ -117,6 +117,8 @@ class Missing:
 class SourceBatch(Protocol):
     """The input of one run: tasks for the workers, and the interpretation of their answers.
 
+    A class of a source inherits from this one what it does not need: the methods with a result here.
+
     `amount` is the amount of input as text ("3 files"), `records` the number of files or messages.
     `deliveries_are_known` is true if the source separates the deliveries of equal rows (see
     `pipeline.changelog.late_rows`).
@@ -133,28 +135,33 @@ class SourceBatch(Protocol):
 
     def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
         """Schemas in the rows that the lake does not keep. If there are any, the run reads everything again."""
+        return ()
 
     def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
         """By source table, why a file or message holds it back."""
 
     def bad_records(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> list[QuarantinedRecord]:
         """The records that cannot be decoded, of tables that advance. Those of held tables are read again later."""
+        return []
 
     def consumed(self, tables: Mapping[str, Table]) -> dict[str, Files]:
         """By source table, the files that its changelog has after this run, where progress is by file."""
+        return {}
 
     def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
         """Where the next scan begins."""
 
     def warnings(self, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
         """The warnings about a table for the record."""
+        return ()
 
     def with_unknown_tables(self, records: list[TableRecord], reports: Sequence[TaskReport]) -> list[TableRecord]:
         """The records, plus those of tables that wait for a schema or for the statements of another changefeed."""
+        return records
 
 
 class ChangeSource(Protocol, Generic[P]):
-    """Where a changefeed's changes are read."""
+    """Where a changefeed's changes are read. A source inherits from this class what it does not need."""
 
     def scan(self) -> P:
         """Find what is pending. Needs no JVM and writes nothing.
@@ -166,17 +173,21 @@ class ChangeSource(Protocol, Generic[P]):
     def prepare(self, pending: P) -> P:
         """Store in the lake what later runs need before any table is written. A run calls it each time it reads, before
         it stores `new_events`."""
+        return pending
 
     def batch(self, pending: P, tables: dict[str, Table]) -> SourceBatch:
         """Cut what is pending into tasks. `tables` has the changelogs by source table."""
 
     def checkpoint(self) -> int | None:
         """The TSO up to which the source is complete; None where only a scan finds it."""
+        return None
 
     def missing_since(self, cursor: str, pending: P) -> Missing | None:
         """What a rebuild from the source would miss: input that the runs up to `cursor` have read and that the source
-        no longer has. None if the source still has all of it."""
+        no longer has. None if the source still has all of it, or a rebuild compares the changes themselves."""
+        return None
 
     def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
         """The cursor to record after a rebuild has read one table alone. `kept` is the lake's cursor, `made` the cursor
         of the rebuild."""
+        return kept

@@ -40,8 +40,7 @@ from ticdc_assets.tables.progress import (
     source_table_of,
     stale,
 )
-from ticdc_assets.tables.written_history import HISTORY, Fit, KnownHistory
-from ticdc_assets.tables.written_settings import SETTINGS, KnownSettings
+from ticdc_assets.tables.written_with import HISTORY, SETTINGS, Fit, KnownHistory, KnownSettings
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

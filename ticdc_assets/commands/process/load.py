@@ -15,8 +15,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.load.task import DumpRequest
 from ticdc_assets.pipeline.reconcile.load import UpstreamChanges
 from ticdc_assets.pipeline.run.load import LoadReport, load
 from ticdc_assets.plurals import counted

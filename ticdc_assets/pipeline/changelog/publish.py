@@ -11,9 +11,11 @@ from ticdc_assets.changes import layout
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.changelog.dedup import RepeatReport
-from ticdc_assets.pipeline.changelog.once import Once
+from ticdc_assets.pipeline.changelog import dedup
+from ticdc_assets.pipeline.changelog.dedup import RemovalTask, RepeatReport
+from ticdc_assets.pipeline.changelog.late_rows import LateTask, dealt_parts, late_parts
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held
+from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables import changelog
@@ -22,16 +24,20 @@ from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
 from ticdc_assets.tables.progress import Files, Progress, field_ids_by_uid, late_rows_since, progress_of
 from ticdc_assets.tables.replayed import Replayed, replay_mark
-from ticdc_assets.tables.written_history import HISTORY
+from ticdc_assets.tables.written_with import HISTORY
 from ticdc_assets.work_progress import OnProgress, each_counted, no_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from ticdc_assets.changes.identity import Ints
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.spark import Workers
     from ticdc_assets.tables.control.records import TableRecord
+
+Parts = Mapping[str, Sequence[ChangelogPart]]
+"""The parts of each source table, in order of consumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Publication:
         """
         parts = _by_source_table(part for report in reports for part in report.parts)
         remove_parts(self.tables, [part for source_table_id in held for part in parts.pop(source_table_id, [])])
-        once, errors = self._once().of(parts)
+        once, errors = self._without_repeats(parts)
         broken = {i: _held(self.tables[i], error) for i, error in errors.items()}
         remove_parts(self.tables, [part for source_table_id in broken for part in once.pop(source_table_id).parts])
 
@@ -95,12 +101,6 @@ class Publication:
         gained = {source_table_id for source_table_id in published if once[source_table_id].parts}
         self._note_histories(self.again - gained - broken.keys() - held.keys())
         return published, broken
-
-    def _once(self) -> Once:
-        io_properties = dict(self.lake.io_properties)
-        return Once(
-            self.tables, self._key_names, self.workers, self.deliveries_are_known, io_properties, self.by_position
-        )
 
     def _key_names(self, source_table_id: str) -> dict[int, tuple[str, ...]]:
         return key_names(self.plan.commit_ranges[source_table_id], self.tables[source_table_id])
@@ -140,6 +140,72 @@ class Publication:
             commit_range = self.plan.commit_ranges[source_table_id]
             if source_table_id in self.tables and not is_held(commit_range):
                 changelog.note_history(self.tables[source_table_id], _noted(commit_range))
+
+    # -- each change once ---------------------------------------------------------------------------------------------
+
+    def _without_repeats(self, parts: Parts) -> tuple[dict[str, RepeatReport], dict[str, TicdcAssetsError]]:
+        """Remove what is there twice, and delete the files that others replace.
+
+        Returns:
+            The report of each source table, and the errors of those that cannot be compared. The parts of these are all
+            in their report.
+        """
+        done = {i: RepeatReport(tuple(found), 0, ()) for i, found in parts.items()}
+        repeats, errors = self._repeats(parts)
+        removals = {i: RemovalTask(tuple(parts[i]), found, self.lake.io_properties) for i, found in repeats.items()}
+        reports = answers_of(self.workers, dedup.remove_repeats, [*removals.values()])
+        for source_table_id, report in zip(removals, reports, strict=True):
+            self._take(source_table_id, (), report, done, errors)
+        late = {i: found for i, report in done.items() if i not in errors and (found := _late(report.parts))}
+        tasks = [task for i, found in late.items() for task in self._late_tasks(i, found)]
+        for task, report in zip(tasks, answers_of(self.workers, late_parts, tasks), strict=True):
+            source_table_id = task.parts[0].source_table_id
+            judged = {part.uri for part in task.parts}
+            others = [part for part in done[source_table_id].parts if part.uri not in judged]
+            self._take(source_table_id, others, report, done, errors)
+        return done, errors
+
+    def _repeats(self, parts: Parts) -> tuple[dict[str, dict[str, Ints]], dict[str, TicdcAssetsError]]:
+        """The numbers of the repeats by source table and part URI, of those that have some, and the errors."""
+        tasks = [
+            (i, task)
+            for i, found in parts.items()
+            if dedup.overlaps(found)
+            for task in dedup.repeat_tasks(found, self._key_names(i), self.lake.io_properties)
+        ]
+        answers = answers_of(self.workers, dedup.find_repeats, [task for _, task in tasks])
+        repeats: dict[str, list[dict[str, Ints]]] = {}
+        errors: dict[str, TicdcAssetsError] = {}
+        for (source_table_id, _), answer in zip(tasks, answers, strict=True):
+            if isinstance(answer, TicdcAssetsError):
+                errors[source_table_id] = answer
+            elif answer:
+                repeats.setdefault(source_table_id, []).append(answer)
+        return {i: dedup.joined(found) for i, found in repeats.items() if i not in errors}, errors
+
+    def _late_tasks(self, source_table_id: str, late: Sequence[ChangelogPart]) -> list[LateTask]:
+        keys, metadata = self._key_names(source_table_id), self.tables[source_table_id].metadata
+        return [
+            LateTask(some, keys, metadata, self.deliveries_are_known, self.lake.io_properties, self.by_position)
+            for some in dealt_parts(late, keys)
+        ]
+
+    def _take(
+        self,
+        source_table_id: str,
+        others: Iterable[ChangelogPart],
+        report: RepeatReport | TicdcAssetsError,
+        done: dict[str, RepeatReport],
+        errors: dict[str, TicdcAssetsError],
+    ) -> None:
+        """Add a worker's report to those of its source table, whose `others` it is not about."""
+        if isinstance(report, TicdcAssetsError):
+            errors[source_table_id] = report
+            return
+        before = done[source_table_id]
+        done[source_table_id] = RepeatReport((*others, *report.parts), before.repeats + report.repeats, ())
+        for uri in report.replaced:
+            self.tables[source_table_id].io.delete(uri)
 
 
 def _noted(commit_range: CommitRange) -> dict[str, str]:

@@ -21,7 +21,7 @@ from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicL
 from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
-from ticdc_assets.sources.kafka.sound_topics import messages_of_sound_topics
+from ticdc_assets.sources.kafka.same_topic import messages_of_sound_topics
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets
 

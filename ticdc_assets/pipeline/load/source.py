@@ -7,19 +7,20 @@ the tables that have no rows yet.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.notes import Note, NoteCode
+from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
-from ticdc_assets.pipeline.load.batch import DumpBatch
-from ticdc_assets.pipeline.load.pending import DumpPending
-from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_cursor, unfinished_ts
-from ticdc_assets.pipeline.load.request import DumpRequest
+from ticdc_assets.pipeline.load.progress import FINISHED, loaded_ts, unfinished_cursor, unfinished_ts
+from ticdc_assets.pipeline.load.task import DumpPending, DumpRequest, DumpTask
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.pipeline.source import ChangeSource, SourceBatch
+from ticdc_assets.pipeline.tasks import FileState, TaskFile, TaskReport, pack
+from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created, has_stored_columns
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.schema.model import TableSchema
     from ticdc_assets.sources.dump.listing import Chunk, DumpedTable
 
@@ -42,7 +42,77 @@ ROUND_BYTES: Final = 4 << 30
 """A round ends after the table that reaches this size. A killed load repeats at most one round."""
 
 
-class DumpChanges:
+class DumpBatch(SourceBatch):
+    """The files of the tables of this round. A file that cannot be read holds its table; no row is skipped."""
+
+    deliveries_are_known = True
+
+    def __init__(self, lake: Lake, request: DumpRequest, pending: DumpPending, tables: dict[str, Table]) -> None:
+        self._lake = lake
+        self._request = request
+        self._pending = pending
+        self._open = {i for i in pending.turn if pending.commit_ranges[i].is_open and i in tables}
+        files = [file for i in sorted(self._open) for file in self._files(i)]
+        self.tasks = self._tasks(files, tables)
+        self.records = len(files)
+        self.amount = counted(len(files), "file")
+
+    @property
+    def decode(self) -> Callable[[Any], TaskReport]:
+        """Reads the files of one task."""
+        from ticdc_assets.pipeline.load.decode import decode  # a scan does not need this slow import
+
+        return decode
+
+    def _files(self, source_table_id: str) -> list[TaskFile]:
+        table = self._pending.tables[source_table_id]
+        name = fold_name(*table.name)
+        return [
+            TaskFile(chunk.path, chunk.size_bytes, name, *table.name, self._request.ts, chunk.number)
+            for chunk in table.chunks
+        ]
+
+    def _tasks(self, files: Sequence[TaskFile], tables: Mapping[str, Table]) -> list[DumpTask]:
+        ranges = self._pending.commit_ranges
+        by_name = {fold_name(*ranges[i].source_table.name): i for i in self._open}
+        tasks = []
+        for number, task_files in enumerate(pack(files, self._lake.cores, {})):
+            ids = {file.name: by_name[file.name] for file in task_files}
+            tasks.append(
+                DumpTask(
+                    run_id=self._pending.run_id,
+                    number=number,
+                    root_uri=self._request.root_uri,
+                    form=self._request.form,
+                    zone=self._request.zone,
+                    ts=self._request.ts,
+                    files=task_files,
+                    versions={name: ranges[i].source_table.versions[0] for name, i in ids.items()},
+                    targets={name: target_of(ranges[i], tables[i], ranges[i].low) for name, i in ids.items()},
+                    io_properties=self._lake.io_properties,
+                    zero_dates_allowed=self._lake.changefeed.bad_input.allows_zero_dates,
+                )
+            )
+        return tasks
+
+    # -- the workers' answers -----------------------------------------------------------------------------------------
+
+    def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
+        """The tables with a file that cannot be read, and those of later rounds."""
+        ranges = self._pending.commit_ranges
+        held = {i: found.hold for i, found in ranges.items() if found.hold is not None}
+        ids = {fold_name(*found.source_table.name): i for i, found in ranges.items()}
+        for report in (file for task in reports for file in task.files):
+            if report.state is not FileState.READ:
+                held[ids[report.name]] = report.hold
+        return held
+
+    def cursor(self, reports: Sequence[TaskReport], held: Mapping[str, Hold]) -> str:
+        """Whether all tables are loaded."""
+        return unfinished_cursor(self._request.ts) if held else FINISHED
+
+
+class DumpChanges(ChangeSource[DumpPending]):
     """The rows of a dump that the lake lacks."""
 
     def __init__(self, lake: Lake, request: DumpRequest, round_bytes: int = ROUND_BYTES) -> None:
@@ -109,14 +179,6 @@ class DumpChanges:
     def batch(self, pending: DumpPending, tables: dict[str, Table]) -> DumpBatch:
         """The data files of this round."""
         return DumpBatch(self._lake, self._request, pending, tables)
-
-    def missing_since(self, cursor: str, pending: DumpPending) -> Missing | None:
-        """None: a dump is not read from a cursor."""
-        return None
-
-    def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
-        """The cursor `kept`: a dump has none."""
-        return kept
 
     # -- the dump -----------------------------------------------------------------------------------------------------
 

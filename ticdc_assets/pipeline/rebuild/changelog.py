@@ -37,7 +37,7 @@ from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, 
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.iceberg.properties import REPLAYED
 from ticdc_assets.tables.replayed import Replayed, unfollowed
-from ticdc_assets.tables.written_history import written_history_of
+from ticdc_assets.tables.written_with import written_history_of
 from ticdc_assets.tso import from_physical_ms, now
 from ticdc_assets.work_progress import OnProgress
 

@@ -1,20 +1,27 @@
-"""Rebuilds one mirror from its changelog: in a clone that the mirror takes over, or new where there is none."""
+"""Rebuilds one mirror from its changelog: in a clone that the mirror takes over, or new where there is none.
+
+Clones are in the namespace of the control tables while a table is rebuilt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import NoSuchTableError
+
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.faults import interrupted_by
 from ticdc_assets.names import column_name
 from ticdc_assets.notes import UNFIT_CHANGELOGS
 from ticdc_assets.pipeline.changed_settings import settings_hold
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
-from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
 from ticdc_assets.pipeline.run.mirrors import options_of, writer_of
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.evolution.evolve import TruncateRows
@@ -42,6 +49,51 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.control.records import TableRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
     from ticdc_assets.tables.locations import TableLocations
+
+
+class NotMadeError(Exception):
+    """Raised with the error that stopped the new table."""
+
+
+@contextmanager
+def kept_clone(lake: Lake, source_table: SourceTable, clone: Identifier) -> Iterator[None]:
+    """Forget the clone of this rebuild at the end, and those of killed rebuilds where this one succeeds.
+
+    Raises NotMadeError where another rebuild of the table has succeeded meanwhile, and has forgotten this clone: any
+    error of a library may come from that.
+    """
+    try:
+        yield
+    except BaseException as error:
+        was_forgotten = not interrupted_by(error) and not lake.catalog.table_exists(clone)
+        _forget(lake, clone)
+        if not was_forgotten:
+            raise
+        found = f"{'.'.join(source_table.name)}: expected no other rebuild of it at the same time, found one."
+        raise NotMadeError(f"{found} That one has replaced the table, and this one has changed nothing.") from error
+    forget_clones(lake, source_table)
+
+
+def clone_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
+    """The name of a table's clone while it is rebuilt."""
+    return (*lake.control.namespace, f"{_prefix(source_table)}{run_id}")
+
+
+def _prefix(source_table: SourceTable) -> str:
+    return f"clone_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+
+
+def forget_clones(lake: Lake, source_table: SourceTable) -> None:
+    """Remove the source table's clones from the catalog, including those of killed rebuilds. Their files stay: some
+    belong to the rebuilt table."""
+    for identifier in lake.catalog.list_tables(lake.control.namespace):
+        if identifier[-1].startswith(_prefix(source_table)):
+            _forget(lake, identifier)
+
+
+def _forget(lake: Lake, clone: Identifier) -> None:
+    with suppress(NoSuchTableError):
+        lake.catalog.drop_table(clone)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from ticdc_assets.pipeline.history_tables.run import run_histories
 from ticdc_assets.pipeline.mirror.segments import reached_versions
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
-from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
-from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild
+from ticdc_assets.pipeline.rebuild.mirror import MirrorRebuild, NotMadeError, clone_name, kept_clone
 from ticdc_assets.pipeline.recorded.views import bring_up_views
 from ticdc_assets.pipeline.renamed_tables import rename_changelogs, rename_histories, rename_mirrors
 from ticdc_assets.pipeline.run.mirrors import MirrorReport, record_mirrors

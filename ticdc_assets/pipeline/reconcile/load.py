@@ -16,11 +16,9 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.history.verify import upstream_of
-from ticdc_assets.pipeline.load.batch import DumpBatch
-from ticdc_assets.pipeline.load.pending import DumpPending
 from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_ts
-from ticdc_assets.pipeline.load.request import DumpRequest
-from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.load.source import DumpBatch, DumpChanges
+from ticdc_assets.pipeline.load.task import DumpPending, DumpRequest
 from ticdc_assets.pipeline.reconcile.ranges import CopyTask, Range, copy, dealt, first_seq, order_of, ranges_of
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.schema.history.source_table import SourceName, fold_name

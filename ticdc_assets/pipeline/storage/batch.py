@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold
-from ticdc_assets.pipeline.storage.closed_folders import newly_closed
+from ticdc_assets.pipeline.source import SourceBatch
+from ticdc_assets.pipeline.storage.late_files import newly_closed
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, FileState, TaskReport, pack
 from ticdc_assets.plurals import counted
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.storage.pending import StoragePending
     from ticdc_assets.pipeline.storage.plan import FilePlans
-    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
     from ticdc_assets.sources.storage.paths import SourceFile
     from ticdc_assets.tables.progress import Files
 
 
-class StorageBatch:
+class StorageBatch(SourceBatch):
     """The files that `plan` reads, and the interpretation of the workers' answers."""
 
     deliveries_are_known = True
@@ -76,10 +76,6 @@ class StorageBatch:
         return tasks
 
     # -- the workers' answers -----------------------------------------------------------------------------------------
-
-    def new_schemas(self, reports: Sequence[TaskReport]) -> Sequence[DdlEvent]:
-        """None: schema files give all columns."""
-        return ()
 
     def holds(self, reports: Sequence[TaskReport]) -> dict[str, Hold]:
         """By source table, why a file holds it."""

@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.late_tables import (
 from ticdc_assets.pipeline.load.progress import FINISHED, behind_the_load, require_finished
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.record import table_record
-from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.pipeline.source import ChangeSource
 from ticdc_assets.pipeline.storage.batch import StorageBatch
 from ticdc_assets.pipeline.storage.late_files import is_due, with_late_files
 from ticdc_assets.pipeline.storage.pending import StoragePending
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class StorageChanges:
+class StorageChanges(ChangeSource[StoragePending]):
     """The changes in one changefeed's bucket, up to the TSO `until` where given."""
 
     def __init__(self, lake: Lake, until: int | None = None) -> None:
@@ -231,10 +231,6 @@ class StorageChanges:
         )
 
     # -- rebuild ------------------------------------------------------------------------------------------------------
-
-    def missing_since(self, cursor: str, pending: StoragePending) -> Missing | None:
-        """None: a rebuild compares the changes themselves."""
-        return None
 
     def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
         """The cursor `kept`, with what the other run read of the folders that belong to this table alone."""

@@ -1,4 +1,4 @@
-"""The next cursor after a scan of messages."""
+"""The next cursor after a scan of messages, and what the snapshots of tables say of the messages that they have."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ticdc_assets.pipeline.storage import arrivals
+from ticdc_assets.pipeline.stream.decode.task import Arrival
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, TopicPartition, union, within, without
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
     from ticdc_assets.pipeline.stream.scan.result import StreamScan
+    from ticdc_assets.schema.history.source_table import Stop
+    from ticdc_assets.tables.progress import Files, Progress
 
 
 def advanced(
@@ -78,3 +82,33 @@ def gone(cursor: StreamCursor, scan: StreamScan) -> TopicPartition | None:
     """A partition whose capture no longer has the offset from which it was first read."""
     read = (partition for partition, offset in cursor.offsets.items() if offset > cursor.begins.get(partition, 0))
     return next((p for p in read if scan.offsets.begins.get(p, cursor.offsets[p]) > cursor.begins.get(p, 0)), None)
+
+
+# -- streams without commit_ts in captures with one file per partition -------------------------------------------------
+#
+# In such a capture the ordinal of a message changes with every message that is appended to an earlier file. So a
+# table's own newest snapshot records the last offset that it has of each partition. What a run adds is one delivery,
+# numbered after all earlier deliveries.
+
+
+def arrival_of(scan: StreamScan, stop: Stop | None, progress: Progress) -> Arrival:
+    """The offsets that a table takes after its progress; none after its stop."""
+    last = dict(progress.files)
+    since = {partition: last[_name(partition)] + 1 for partition in scan.offsets.ends if _name(partition) in last}
+    until = (
+        {partition: scan.first_above(partition, stop.ts) for partition in scan.offsets.ends} if stop is not None else {}
+    )
+    return Arrival(arrivals.next_ordinal(progress), since, until)
+
+
+def consumed_with(scan: StreamScan, arrival: Arrival, progress: Progress) -> Files:
+    """The files entry of the table's next snapshot: by partition, the last offset that it has."""
+    last = dict(progress.files)
+    for partition, end in scan.offsets.ends.items():
+        last[_name(partition)] = max(last.get(_name(partition), -1), arrival.until.get(partition, end) - 1)
+    return tuple(sorted(last.items()))
+
+
+def _name(partition: TopicPartition) -> str:
+    topic, number = partition
+    return f"{topic}/{number}"

@@ -10,14 +10,19 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, is_held, may_have_rows
 from ticdc_assets.pipeline.late_tables import is_passed
-from ticdc_assets.pipeline.stream.advance import advanced, begun, still_read
-from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
+from ticdc_assets.pipeline.source import SourceBatch
+from ticdc_assets.pipeline.stream.advance import advanced, arrival_of, begun, consumed_with, still_read
 from ticdc_assets.pipeline.stream.decode.row_schemas import merged_schemas
 from ticdc_assets.pipeline.stream.decode.task import Arrival, Mark, MessageTask
 from ticdc_assets.pipeline.stream.make_task import tasks_of
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
-from ticdc_assets.pipeline.stream.pending import StreamPending
-from ticdc_assets.pipeline.stream.record import misplaced_rows, unknown_tables, unread_tables, with_waiting
+from ticdc_assets.pipeline.stream.pending import (
+    StreamPending,
+    misplaced_rows,
+    unknown_tables,
+    unread_tables,
+    with_waiting,
+)
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
@@ -38,7 +43,7 @@ STRETCH_BATCHES_MAX: Final = 5
 """Rows of a task are held in memory until it is sorted; a batch has at most about 8 MiB."""
 
 
-class StreamBatch:
+class StreamBatch(SourceBatch):
     """The pending messages of a scan, and the interpretation of the workers' answers."""
 
     deliveries_are_known = False

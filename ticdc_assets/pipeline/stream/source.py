@@ -17,7 +17,7 @@ from ticdc_assets.pipeline.late_statements import LateStatements, lacks_messages
 from ticdc_assets.pipeline.late_tables import messages_gone, not_followed_yet
 from ticdc_assets.pipeline.load.progress import behind_the_load, require_finished
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.pipeline.source import Missing
+from ticdc_assets.pipeline.source import ChangeSource, Missing
 from ticdc_assets.pipeline.stream.advance import gone
 from ticdc_assets.pipeline.stream.batch import StreamBatch
 from ticdc_assets.pipeline.stream.blocked_topics import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
 
 
-class StreamChanges:
+class StreamChanges(ChangeSource[StreamPending]):
     """The changes in one changefeed's messages, up to the TSO `until` where given."""
 
     def __init__(self, lake: Lake, until: int | None = None) -> None:
@@ -56,10 +56,6 @@ class StreamChanges:
         self._changefeed = lake.changefeed
         self._until = until
         self._context = StreamContext(lake)
-
-    def checkpoint(self) -> int | None:
-        """None: only a scan of the messages finds their watermark."""
-        return None
 
     # -- scan ---------------------------------------------------------------------------------------------------------
 
@@ -196,10 +192,6 @@ class StreamChanges:
         begin, there = kept.begins.get(partition, 0), pending.scan.offsets.begins.get(partition)
         expected = f"the messages of {partition[0]}[{partition[1]}] from offset {begin} on"
         return Missing(expected, "none" if there is None else f"those from {there} on")
-
-    def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
-        """The cursor `kept`: messages are not read table by table."""
-        return kept
 
 
 def _identity(event: DdlEvent) -> tuple[int, str, str, str, int | None]:

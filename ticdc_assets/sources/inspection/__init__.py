@@ -11,11 +11,11 @@ from ticdc_assets.errors import SourceError
 from ticdc_assets.sources.capture import messages as captured_messages
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.inspection.messages import inspect_messages
-from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
 from ticdc_assets.sources.inspection.settings import add_store_options
 from ticdc_assets.sources.inspection.storage import inspect_storage, is_storage
 from ticdc_assets.sources.inspection.topics import inspect_kafka, is_kafka, source_of_uri, unread_parameters
+from ticdc_assets.sources.inspection.traits import MessageOrigin
 from ticdc_assets.sources.storage.paths import METADATA
 from ticdc_assets.work_progress import OnProgress, no_progress
 

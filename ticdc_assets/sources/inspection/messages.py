@@ -24,10 +24,9 @@ from ticdc_assets.protocols.registry import REGISTRY, detection
 from ticdc_assets.protocols.registry.detection import MessageForm, Votes
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.sources.capture import Message
-from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import NAMES_MAX, AmountRead, Bounds, Inspection, PartitionSeen
 from ticdc_assets.sources.inspection.settings import message_settings
-from ticdc_assets.sources.inspection.traits import Traits
+from ticdc_assets.sources.inspection.traits import MessageOrigin, Traits
 from ticdc_assets.work_progress import Count, OnProgress
 
 SAMPLE_MESSAGES: Final = 2_000

@@ -21,8 +21,8 @@ from ticdc_assets.sources.inspection.traits import Traits, options_seen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ticdc_assets.sources.inspection.origin import MessageOrigin
     from ticdc_assets.sources.inspection.report import Inspection
+    from ticdc_assets.sources.inspection.traits import MessageOrigin
 
 NOT_SHOWN: Final = "not shown yet"
 """The value of an option that the source does not show yet."""

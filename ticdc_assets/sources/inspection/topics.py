@@ -12,8 +12,8 @@ from ticdc_assets.config.reading.secrets import query_of, redacted
 from ticdc_assets.errors import ConfigError, DecodeError, SourceError
 from ticdc_assets.protocols.avro.decoder import registry_from_json
 from ticdc_assets.sources.inspection.messages import inspect_messages
-from ticdc_assets.sources.inspection.origin import MessageOrigin
 from ticdc_assets.sources.inspection.report import Bounds, Inspection
+from ticdc_assets.sources.inspection.traits import MessageOrigin
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import pending_ranges
 from ticdc_assets.sources.schema_registry import RegistryClient

@@ -1,16 +1,21 @@
-"""What the events of a stream show of the changefeed's options, and what is missing to read all its rows."""
+"""Where inspected messages come from, what their events show of the changefeed's options, and what is missing to read
+all rows."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.inspection.report import NAMES_MAX, Inspection
+from ticdc_assets.sources.kafka.ranges import OffsetRange
 
 KEYS_MAX: Final = 100_000
 """Row keys that are kept, as hashes, to detect repeated inserts."""
@@ -160,3 +165,25 @@ def options_seen(traits: Traits, protocol: str) -> dict[str, Any]:
     elif traits.cut:
         seen["large-message-handle-option"] = "handle-key-only"
     return seen
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOrigin:
+    """Messages in parts: files or partitions. Each call of a part reads it from its first message.
+
+    `folder` holds the sidecars of a capture. `ranges`, `sink_uri` (without its query), `has_login` and `schemas` (of
+    the schema registry, by id; None where none is named) are those of Kafka.
+    """
+
+    place: str
+    parts: Sequence[Callable[[], Iterator[Message]]]
+    folder: Path | None = None
+    ranges: Sequence[OffsetRange] = ()
+    sink_uri: str = ""
+    has_login: bool = False
+    schemas: dict[int, str] | None = field(default=None, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind of source in the report."""
+        return "kafka" if self.folder is None else "capture"

@@ -1,19 +1,24 @@
-"""Detects that a topic was created again, by the last message that was read of each partition and the topic's id."""
+"""Detects that a topic was created again, by the last message that was read of each partition and the topic's id.
+
+Messages of several topics are read also where some of them have a fault.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.capture import Message, digest_of
 from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange
-from ticdc_assets.sources.kafka.sound_topics import messages_of_sound_topics
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.kafka.client import KafkaClient
     from ticdc_assets.sources.kafka.ranges import Offsets
+
+Read = dict[KafkaPartition, list["Message"]]
 
 
 def mark_of(message: Message) -> str:
@@ -103,3 +108,38 @@ def _other_id(topic: str, topic_id: str | None) -> TopicError:
         advice = "Allow this user to DESCRIBE the topic, and try again. Nothing is lost."
         return TopicError(topic, "its id, since the last message that was read is gone", "no id", advice)
     return TopicError(topic, "the topic that was read before", "another topic of this name", CREATED_AGAIN)
+
+
+# -- messages of several topics ----------------------------------------------------------------------------------------
+
+
+def messages_of_sound_topics(
+    client: KafkaClient, ranges: Sequence[OffsetRange], each_max: int | None = None
+) -> tuple[Read, dict[str, TopicError]]:
+    """By partition, the messages of the ranges; by topic, the error of each that cannot be read.
+
+    Args:
+        each_max: how many messages of each partition are read at most.
+    """
+    try:
+        return _read(client, ranges, each_max), {}
+    except TopicError:  # it may not say which of the topics has the fault
+        found: Read = {}
+        faults: dict[str, TopicError] = {}
+    for topic, own in groupby(sorted(ranges, key=_topic), key=_topic):
+        try:
+            found |= _read(client, list(own), each_max)
+        except TopicError as error:
+            faults[topic] = error
+    return found, faults
+
+
+def _read(client: KafkaClient, ranges: Sequence[OffsetRange], each_max: int | None) -> Read:
+    found: Read = {}
+    for message in client.messages_of_all(ranges, each_max):
+        found.setdefault(KafkaPartition(message.topic, message.partition), []).append(message)
+    return found
+
+
+def _topic(wanted: OffsetRange) -> str:
+    return wanted.partition.topic

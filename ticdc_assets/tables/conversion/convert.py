@@ -22,18 +22,7 @@ from ticdc_assets.schema.ddl.mysql_types import binary_form
 from ticdc_assets.schema.evolution.promotion import preserves
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.schema.model import Kind, MySqlType
-from ticdc_assets.tables.conversion import (
-    labels as conversion_labels,
-)
-from ticdc_assets.tables.conversion import (
-    numbers as conversion_numbers,
-)
-from ticdc_assets.tables.conversion import (
-    texts as conversion_texts,
-)
-from ticdc_assets.tables.conversion import (
-    times as conversion_times,
-)
+from ticdc_assets.tables.conversion import labels, numbers, texts, times
 
 
 def converted_value(name: str, old: MySqlType, new: MySqlType) -> str | None:
@@ -62,19 +51,19 @@ def _in_one_form(of: MySqlType) -> MySqlType:
 _Rule = Callable[[str, MySqlType, MySqlType], str | None]
 
 _RULES: Final[dict[Kind, _Rule]] = {
-    **dict.fromkeys(INTEGER_BITS, conversion_numbers.to_integer),
-    Kind.BIT: conversion_numbers.to_bit,
-    Kind.YEAR: conversion_numbers.to_year,
-    Kind.DECIMAL: conversion_numbers.to_decimal,
-    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), conversion_numbers.to_float),
-    **dict.fromkeys(CHARACTER_KINDS, conversion_texts.to_text),
-    **dict.fromkeys(BINARY_KINDS, conversion_texts.to_binary),
-    Kind.JSON: conversion_texts.to_json,
-    Kind.ENUM: conversion_labels.to_enum,
-    Kind.SET: conversion_labels.to_set,
-    Kind.DATE: conversion_times.to_date,
-    Kind.DATETIME: conversion_times.to_datetime,
-    Kind.TIMESTAMP: conversion_times.to_timestamp,
-    Kind.TIME: conversion_times.to_time,
+    **dict.fromkeys(INTEGER_BITS, numbers.to_integer),
+    Kind.BIT: numbers.to_bit,
+    Kind.YEAR: numbers.to_year,
+    Kind.DECIMAL: numbers.to_decimal,
+    **dict.fromkeys((Kind.FLOAT, Kind.DOUBLE), numbers.to_float),
+    **dict.fromkeys(CHARACTER_KINDS, texts.to_text),
+    **dict.fromkeys(BINARY_KINDS, texts.to_binary),
+    Kind.JSON: texts.to_json,
+    Kind.ENUM: labels.to_enum,
+    Kind.SET: labels.to_set,
+    Kind.DATE: times.to_date,
+    Kind.DATETIME: times.to_datetime,
+    Kind.TIMESTAMP: times.to_timestamp,
+    Kind.TIME: times.to_time,
 }
 """The conversions by the new type. A VECTOR has none, as in TiDB."""

@@ -25,8 +25,7 @@ from ticdc_assets.tables.history import sql
 from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.properties import COLUMNS, SOURCE_TABLE
-from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column
-from ticdc_assets.tables.iceberg.spec_step import SpecField
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep, SpecField, change_column
 from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
 from ticdc_assets.tables.mirror.effects import fill_literal

@@ -24,7 +24,7 @@ from ticdc_assets.changes.layout import LakeColumn
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.tables.conversion.functions import register
 from ticdc_assets.tables.iceberg.properties import COLUMNS, REPLAYED, VERSION
-from ticdc_assets.tables.iceberg.spec_step import SpecField
+from ticdc_assets.tables.iceberg.schema_step import SpecField
 from ticdc_assets.tables.iceberg.types import can_identify, type_json
 
 if TYPE_CHECKING:

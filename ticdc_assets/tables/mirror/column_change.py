@@ -15,8 +15,7 @@ import pyarrow as pa
 from ticdc_assets.changes.layout import COMMIT_TS, COMMIT_TS_COLUMN, LakeColumn, mirror_columns
 from ticdc_assets.names import column_name
 from ticdc_assets.schema.history.source_table import Version
-from ticdc_assets.tables.iceberg.schema_step import SchemaStep, change_column, order_columns
-from ticdc_assets.tables.iceberg.spec_step import SpecStep
+from ticdc_assets.tables.iceberg.schema_step import SchemaStep, SpecStep, change_column, order_columns
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
 from ticdc_assets.tables.mirror.partitioning import PlacedField, spec_steps
 from ticdc_assets.tables.progress import field_ids_by_uid

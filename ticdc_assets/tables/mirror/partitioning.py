@@ -23,7 +23,7 @@ from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.evolve import ConvertColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier
-from ticdc_assets.tables.iceberg.spec_step import SpecField, SpecStep, free_name
+from ticdc_assets.tables.iceberg.schema_step import SpecField, SpecStep, free_name
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import field_ids_by_uid
 

@@ -8,8 +8,8 @@ from typing import Any
 from ticdc_assets import spark
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.load.task import DumpRequest
 from ticdc_assets.pipeline.run.load import load as load_dump
 from ticdc_assets.sources.dump.listing import read_dump
 from ticdc_assets.sources.filesystem import open_root

@@ -18,7 +18,7 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.sources.storage.cursor import Cursor
 from ticdc_assets.spark import session
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets.tables.written_settings import SETTINGS
+from ticdc_assets.tables.written_with import SETTINGS
 from ticdc_assets_tests.config.reference import key_changes
 from ticdc_assets_tests.pipeline.small_feeds import Feed, Sink, column
 from ticdc_assets_tests.pipeline.two_tables import shown

@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import TopicError
-from ticdc_assets.pipeline.landing.budget import SAMPLED_FROM_OFFSETS, LandingBudget
+from ticdc_assets.pipeline.landing.land import SAMPLED_FROM_OFFSETS, LandingBudget
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.load.request import DumpRequest
 from ticdc_assets.pipeline.load.source import DumpChanges
+from ticdc_assets.pipeline.load.task import DumpRequest
 from ticdc_assets.pipeline.run.load import LoadReport, load_changelogs
 from ticdc_assets.sources.dump.listing import read_dump
 from ticdc_assets.sources.filesystem import open_root

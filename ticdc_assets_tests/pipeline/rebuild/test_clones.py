@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.errors import LakeError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild.clones import NotMadeError, clone_name, kept_clone
+from ticdc_assets.pipeline.rebuild.mirror import NotMadeError, clone_name, kept_clone
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets_tests.pipeline.two_tables import sink

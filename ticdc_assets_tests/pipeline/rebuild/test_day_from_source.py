@@ -18,7 +18,7 @@ from pyiceberg.expressions import AlwaysTrue
 from ticdc_assets.errors import SourceError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.rebuild import changelog as rebuild_changelog
-from ticdc_assets.pipeline.rebuild.clones import clone_name, forget_clones
+from ticdc_assets.pipeline.rebuild.mirror import clone_name, forget_clones
 from ticdc_assets.pipeline.rebuild.run import recorded_plan
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.changelog_day import files_of

@@ -118,7 +118,7 @@ def test_a_rebuild_that_is_killed_leaves_the_mirror_as_it_was(
     at = feed.lake.lake.catalog.load_table(("s", "plain")).metadata_location
     with monkeypatch.context() as patch:
         patch.setattr(Clone, "take_over", _broken)
-        patch.setattr("ticdc_assets.pipeline.rebuild.clones._forget", lambda *_: None)
+        patch.setattr("ticdc_assets.pipeline.rebuild.mirror._forget", lambda *_: None)
         with pytest.raises(BrokenRunError):
             rebuild(feed.lake, "s.plain")
     assert feed.lake.lake.catalog.load_table(("s", "plain")).metadata_location == at

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.pipeline.storage.closed_folders import is_closed, last_files, newly_closed, reopened
+from ticdc_assets.pipeline.storage.late_files import is_closed, last_files, newly_closed, reopened
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.paths import Layout, SourceFile

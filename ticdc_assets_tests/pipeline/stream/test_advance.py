@@ -11,8 +11,7 @@ from ticdc_assets.pipeline.stream.advance import advanced, begun, gone, still_re
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, Range
-from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
+from ticdc_assets.pipeline.stream.scan.result import RunningMaxima, ScannedCommits, ScannedOffsets, StreamScan
 
 P, Q = ("feed", 0), ("feed", 1)
 

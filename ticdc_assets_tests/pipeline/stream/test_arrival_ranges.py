@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from ticdc_assets.changes.typed import next_position
-from ticdc_assets.pipeline.stream.arrivals import arrival_of, consumed_with
+from ticdc_assets.pipeline.stream.advance import arrival_of, consumed_with
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import Arrival
-from ticdc_assets.pipeline.stream.scan.result import ScannedCommits, ScannedOffsets, StreamScan
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
+from ticdc_assets.pipeline.stream.scan.result import RunningMaxima, ScannedCommits, ScannedOffsets, StreamScan
 from ticdc_assets.schema.history.source_table import Stop
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import MessageBlock

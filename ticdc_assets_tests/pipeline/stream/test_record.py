@@ -12,8 +12,7 @@ from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.ddl_source import DdlLog
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-from ticdc_assets.pipeline.stream.pending import StreamPending
-from ticdc_assets.pipeline.stream.record import unknown_tables, unread_tables, with_waiting
+from ticdc_assets.pipeline.stream.pending import StreamPending, unknown_tables, unread_tables, with_waiting
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord

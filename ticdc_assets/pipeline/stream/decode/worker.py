@@ -25,7 +25,6 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.rows.bad_rows import sound_changes
 from ticdc_assets.pipeline.rows.place import NO_PERIOD, Bools
 from ticdc_assets.pipeline.stream.decode.batches import Piece, decode_in_bulk
-from ticdc_assets.pipeline.stream.decode.checksums import checked_schema, mismatch, verified
 from ticdc_assets.pipeline.stream.decode.large_rows import Completed, CutRow, LateLarge, completed, with_known
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch, batches_of
 from ticdc_assets.pipeline.stream.decode.parts import Group, group_of, write_parts
@@ -42,7 +41,15 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import (
     unlike,
 )
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
-from ticdc_assets.pipeline.stream.decode.values import MessageOf, as_sent, of_events, rules_of
+from ticdc_assets.pipeline.stream.decode.values import (
+    MessageOf,
+    as_sent,
+    checked_schema,
+    mismatch,
+    of_events,
+    rules_of,
+    verified,
+)
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileState, QuarantineEntry, TaskReport
 from ticdc_assets.protocols.columnar.event_rows import PlacedEvent, placed, tables_of, with_values
 from ticdc_assets.protocols.columnar.message_rows import TableRows

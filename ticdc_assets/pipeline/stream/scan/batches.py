@@ -17,8 +17,7 @@ from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
 from ticdc_assets.pipeline.stream.scan.heads import watermarks_of
-from ticdc_assets.pipeline.stream.scan.result import StreamScan
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
+from ticdc_assets.pipeline.stream.scan.result import RunningMaxima, StreamScan
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
 from ticdc_assets.protocols.avro.decoder import HEAD_BYTES
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders

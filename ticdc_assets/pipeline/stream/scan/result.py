@@ -6,15 +6,52 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from ticdc_assets.pipeline.stream.decode.official_canal import Clocks, PositionedRow
 from ticdc_assets.pipeline.stream.decode.task import Mark
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault, Ledger
-from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
+from ticdc_assets.pipeline.stream.offsets.ranges import Ints, TopicPartition
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
+
+
+@dataclass(slots=True)
+class RunningMaxima:
+    """The messages of a partition whose commit_ts is above that of all earlier ones: the offset, commit_ts and ordinal
+    of each, in their order, batch by batch.
+
+    Where an offset is smaller than the previous one, the sequence begins again.
+    """
+
+    _batches: list[Ints] = field(default_factory=list)
+
+    def add(self, offsets: Ints, commit_ts: Ints, ordinals: Ints) -> None:
+        """Add the messages of a batch."""
+        if len(offsets):
+            self._batches.append(np.column_stack((offsets, commit_ts, ordinals)))
+
+    @property
+    def newest(self) -> int:
+        """The commit_ts of the last one, -1 where there is none."""
+        return int(self._batches[-1][-1, 1]) if self._batches else -1
+
+    def first_offset_above(self, commit_ts: int) -> int | None:
+        """The smallest offset of a message above a commit_ts."""
+        found = [batch[batch[:, 1] > commit_ts, 0] for batch in self._batches]
+        return min((int(offsets.min()) for offsets in found if len(offsets)), default=None)
+
+    def first_ordinal_above(self, commit_ts: int) -> int | None:
+        """The ordinal of the first message above a commit_ts."""
+        found = (batch[batch[:, 1] > commit_ts, 2] for batch in self._batches)
+        return next((int(ordinals[0]) for ordinals in found if len(ordinals)), None)
+
+    def first_offset_from(self, offset: int) -> int | None:
+        """The smallest offset that is not below another."""
+        found = [batch[batch[:, 0] >= offset, 0] for batch in self._batches]
+        return min((int(offsets.min()) for offsets in found if len(offsets)), default=None)
 
 
 @dataclass(slots=True)

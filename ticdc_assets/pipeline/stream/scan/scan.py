@@ -34,10 +34,10 @@ from ticdc_assets.pipeline.stream.scan.state import (
     date_of,
     first_row,
     infer_from_schema,
+    named_in,
     positioned_row,
     positioned_statement,
 )
-from ticdc_assets.pipeline.stream.scan.topics import named_in
 from ticdc_assets.pipeline.tasks import QuarantineEntry
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.events import RowEvent, WatermarkEvent

@@ -10,8 +10,7 @@ import pytest
 from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
-from ticdc_assets.pipeline.stream.scan.avro import true_names
-from ticdc_assets.pipeline.stream.scan.avro_repeats import Repeats
+from ticdc_assets.pipeline.stream.scan.avro import Repeats, true_names
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm

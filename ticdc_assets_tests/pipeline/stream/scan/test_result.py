@@ -7,13 +7,13 @@ import pytest
 
 from ticdc_assets.pipeline.stream.offsets.ledger import Ledger
 from ticdc_assets.pipeline.stream.scan.result import (
+    RunningMaxima,
     ScannedCommits,
     ScannedOffsets,
     ScannedTables,
     ScannedWatermarks,
     StreamScan,
 )
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
 from ticdc_assets.schema.ddl_event import DdlEvent
 
 P, Q = ("feed", 0), ("feed", 1)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.pipeline.stream.scan.running_maxima import RunningMaxima
+from ticdc_assets.pipeline.stream.scan.result import RunningMaxima
 
 NUMBERS = st.integers(0, 6)
 ROWS = st.lists(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=4), max_size=4)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.pipeline.stream.scan.topics import named_in
+from ticdc_assets.pipeline.stream.scan.state import named_in
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.deliveries.wires import WIRES, SimpleJson, Wire
 from ticdc_assets_tests.pipeline.small_streams import BY_TABLE, SmallStream, at, ids, shape, states, tso
