@@ -172,7 +172,9 @@ class FeedLake:
             return [f"nothing is recorded at {ts}"]
         present = {r.source_table: r for r in newest.tables}
         tables = {(r.schema, r.table): r for r in record.tables if r.state != "dropped"}
-        wrong = []
+        first_events = ((r.source_table, r.source_table.rpartition("@")[2]) for r in record.tables)
+        early = (name for name, first_ts in first_events if first_ts.isdigit() and int(first_ts) > ts)
+        wrong = [f"{name} is recorded before it begins" for name in early]
         for entry in (entry for entry in self.workload.truth if entry["ts"] == ts and entry["key"]):
             if not entry["rows"] and (entry["schema"], entry["table"]) not in tables:
                 continue  # `differences` has said whether it may be missing

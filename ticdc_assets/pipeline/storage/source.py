@@ -188,13 +188,15 @@ class StorageChanges(ChangeSource[StoragePending]):
 
     def prepare(self, pending: StoragePending) -> StoragePending:
         """Record the tables that are selected since this run, at no watermark, with the cursor where their files begin.
-        A run that ends after it published some of them, or kept a late schema, then leaves them like any others."""
+        A run that ends after it published some of them, or kept a late schema, then leaves them like any others. The
+        record does not have tables that begin after its TSO."""
         if not (pending.late or pending.is_rewound) or pending.record is None:
             return pending
         detail = "`tables` selects it since this run; the next run reads it from its beginning."
         hold = Hold(TableState.WAITING, Note(NoteCode.NOT_SELECTED, detail))
         ranges, places = pending.commit_ranges, pending.plan.locations
-        new = [table_record(ranges[i], hold, None, places[i], None, ()) for i in sorted(pending.late)]
+        begun = [i for i in sorted(pending.late) if ranges[i].source_table.first_event_ts <= pending.record.tso]
+        new = [table_record(ranges[i], hold, None, places[i], None, ()) for i in begun]
         record = replace(
             pending.record,
             recorded_at=now(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ from ticdc_assets.sources.storage.paths import Layout, SourceFile
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Problem, Scan, TableScan
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.progress import Progress
+from ticdc_assets_tests.pipeline.small_feeds import Sink
 from ticdc_assets_tests.schema.history.histories import event
 
 T, U = ("shop", "t"), ("shop", "u")
@@ -267,3 +269,24 @@ def test_a_file_that_was_read_in_part_is_done_once_the_table_lost_its_name(low: 
     found = replace(plan(file("t"), history=renamed, low=low), seen={file("t").path} if seen else ())
 
     assert found.file_plans == {file("t").path: fate}
+
+
+def test_no_record_has_a_table_that_begins_after_its_tso(tmp_path: Path):
+    """A table takes the name, and so the folder, of a dropped one. The run that finds it reads the folder again."""
+    sink = Sink(tmp_path / "bucket", 200)
+    sink.table(T, 100)
+    sink.file(T, 1, [sink.insert(T, 150, 1, "a")])
+    feed = sink.feed(tmp_path / "lake")
+    feed.run()
+    sink.alter(T, 300, "DROP TABLE `t`")
+    sink.table(T, 400)
+    sink.file(T, 1, [sink.insert(T, 450, 2, "b")], version=400)
+    sink.bucket.checkpoint(500)
+
+    feed.run()
+
+    watermarks = feed.lake.lake.control.watermarks()
+    assert watermarks is not None
+    records = watermarks.scan().to_arrow().to_pylist()
+    recorded = {(record["tso"], table["source_table"]) for record in records for table in record["tables"]}
+    assert recorded == {(200, "shop.t@100"), (500, "shop.t@100"), (500, "shop.t@400")}
