@@ -18,7 +18,6 @@ from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.reconcile.resync import resync_tables
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.printable import printable
-from ticdc_assets.spark import SparkWorkers
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.resources import ChangefeedRun
@@ -48,7 +47,7 @@ def _resync(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[No
     at, names = context.op_config["at"], [split_name(text) for text in context.op_config["tables"]]
     with report_failures(run, RETRIES_MAX):
         tso, on_progress = None if at is None else tso_of("at", at), progress_logger(context)
-        report = resync_tables(run.lake, names, tso, lambda: SparkWorkers(run.jvm().spark), on_progress)
+        report = resync_tables(run.lake, names, tso, run.jvm, on_progress)
         errors = dict(report.errors)
         if report.run_ids:
             done = run_mirrors(run.lake, report.run_ids[-1], run.jvm, on_progress)

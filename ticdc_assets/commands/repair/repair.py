@@ -12,17 +12,13 @@ from ticdc_assets.commands.read.verify import VerifyOptions, as_object, compared
 from ticdc_assets.commands.repair.replay import mirrors_followed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
-from ticdc_assets.pipeline.reconcile.repair import RepairReport, repair
+from ticdc_assets.pipeline.reconcile.repair import RepairReport, rebuild_changed_by_others, repair
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.upstream.rows import UpstreamRows
-from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.foreign_writes import foreign_writes
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.pipeline.history.verify import TableVerdict
-    from ticdc_assets.tables.control.records import TableRecord
 
 
 def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
@@ -55,30 +51,13 @@ def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
 def _rebuilt(
     terminal: Terminal, config: Config, lake: Lake, verdicts: list[TableVerdict]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Rebuild the mirrors and history tables that another writer changed. Such a mirror may equal TiDB where its
-    changelog does not, and a repair sees only rows of the mirror that differ.
-
-    Returns:
-        The names of the tables, and the errors.
-    """
-    compared_tables = {verdict.source_table for verdict in verdicts if verdict.comparison is not None}
-    names = tuple(
-        f"{table.schema}.{table.table}"
-        for i, table in lake.recorded(lake.control.newest()).items()
-        if i in compared_tables and _is_changed_by_others(lake, table)
-    )
-    if not names:
-        return (), []
+    """The names of the tables that were rebuilt because another writer had changed them, and the errors."""
+    compared_tables = [verdict.source_table for verdict in verdicts if verdict.comparison is not None]
     on_progress = named(lake.changefeed.name, terminal.on_progress)
-    report = rebuild_tables(lake, jvm_of(config), RebuildRequest(names), on_progress)
-    for name in names:
+    rebuilt, errors = rebuild_changed_by_others(lake, jvm_of(config), compared_tables, on_progress)
+    for name in rebuilt.values():
         terminal.note(f"{name}: another writer has changed it: it is rebuilt from its changelog, and compared again.")
-    return names, list(report.errors.values())
-
-
-def _is_changed_by_others(lake: Lake, table: TableRecord) -> bool:
-    loaded = (load_or_none(lake.catalog, tuple(name)) for name in (table.mirror, table.history_table) if name)
-    return any(foreign_writes(found) for found in loaded if found is not None)
+    return tuple(rebuilt.values()), list(errors.values())
 
 
 def _repaired(terminal: Terminal, lake: Lake, differing: list[TableVerdict], options: VerifyOptions) -> RepairReport:

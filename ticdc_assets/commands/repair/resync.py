@@ -12,7 +12,6 @@ from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.reconcile.resync import ResyncReport, resync_tables
 from ticdc_assets.plurals import counted
-from ticdc_assets.spark import SparkWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +25,10 @@ def resync(config: Config, changefeed: Changefeed, tables: Sequence[str], at: in
     names = [split_name(text) for text in dict.fromkeys(tables)]
     with spark_stopped_after(config):
         on_progress = named(changefeed.name, terminal.on_progress)
-        report = resync_tables(lake, names, at, lambda: SparkWorkers(jvm_of(config)().spark), on_progress)
+        report = resync_tables(lake, names, at, jvm_of(config), on_progress)
         faults = mirrors_followed(terminal, config, lake, report.run_ids[-1]) if report.run_ids else []
+    for name in report.rebuilt:
+        terminal.note(f"{name}: another writer had changed it: it was rebuilt from its changelog first.")
     for fault in (*(f"{name}: {error}" for name, error in report.errors.items()), *faults):
         terminal.note(fault)
     if as_json:

@@ -51,11 +51,14 @@ class CopyReport:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def live_tables(lake: Lake, names: Sequence[SourceName]) -> list[SourceName]:
-    """Those of the tables that are not held: a copy would not change what they show."""
-    recorded = {fold_name(t.schema, t.table): t.state for t in lake.recorded(lake.control.newest()).values()
-                if t.state != TableState.DROPPED}  # fmt: skip
-    return [name for name in names if recorded.get(fold_name(*name)) == TableState.LIVE]
+def live_tables(lake: Lake, names: Sequence[SourceName]) -> dict[str, str]:
+    """By source table, the names of those tables that are not held: a copy would not change what they show."""
+    wanted = {fold_name(*name) for name in names}
+    return {
+        i: f"{table.schema}.{table.table}"
+        for i, table in lake.recorded(lake.control.newest()).items()
+        if table.state == TableState.LIVE and fold_name(table.schema, table.table) in wanted
+    }
 
 
 def copy_tables(

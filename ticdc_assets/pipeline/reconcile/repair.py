@@ -6,15 +6,19 @@ A repair that is killed has added all rows of a table or none. The mirrors follo
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.history.tables import version_after
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.reconcile.changes import Image, Reconciled, add
 from ticdc_assets.pipeline.record import record_changelogs
 from ticdc_assets.sources.upstream.sql import image, listed, table_reference, with_keys
+from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.foreign_writes import foreign_writes
+from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.history.verify import TableVerdict
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.model import TableSchema
     from ticdc_assets.sources.upstream.key_ranges import Key
     from ticdc_assets.sources.upstream.rows import UpstreamRows
+    from ticdc_assets.tables.control.records import TableRecord
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 _KEYS_PER_STATEMENT: Final = 256
 _STATEMENTS_PER_CHUNK: Final = 40
@@ -34,6 +40,30 @@ class RepairReport:
     run_id: str
     added: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+
+
+def rebuild_changed_by_others(
+    lake: Lake, jvm: Callable[[], JvmCatalog], source_tables: Collection[str], on_progress: OnProgress = no_progress
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Rebuild the mirrors and history tables of these source tables that another writer changed, before they are
+    compared: such a mirror may equal TiDB where its changelog does not, and a repair sees only rows of the mirror that
+    differ.
+
+    Returns:
+        By source table, the names of the rebuilt tables, and the errors of those that could not be rebuilt.
+    """
+    recorded = lake.recorded(lake.control.newest())
+    changed = [recorded[i] for i in source_tables if i in recorded and _is_changed_by_others(lake, recorded[i])]
+    names = {table.source_table: f"{table.schema}.{table.table}" for table in changed}
+    if not names:
+        return {}, {}
+    report = rebuild_tables(lake, jvm, RebuildRequest(tuple(names.values())), on_progress)
+    return {i: name for i, name in names.items() if i not in report.errors}, report.errors
+
+
+def _is_changed_by_others(lake: Lake, table: TableRecord) -> bool:
+    loaded = (load_or_none(lake.catalog, tuple(name)) for name in (table.mirror, table.history_table) if name)
+    return any(foreign_writes(found) for found in loaded if found is not None)
 
 
 def repair(lake: Lake, verdicts: Iterable[TableVerdict], rows: UpstreamRows) -> RepairReport:

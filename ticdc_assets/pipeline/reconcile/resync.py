@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.history.verify import upstream_of, verify
 from ticdc_assets.pipeline.reconcile.copy import copy_tables, live_tables
-from ticdc_assets.pipeline.reconcile.repair import repair
+from ticdc_assets.pipeline.reconcile.repair import rebuild_changed_by_others, repair
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.sources.upstream.rows import UpstreamRows
+from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -17,17 +19,18 @@ if TYPE_CHECKING:
 
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceName
-    from ticdc_assets.spark import Workers
+    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 
 @dataclass(slots=True)
 class ResyncReport:
     """By name of a table: the TSO, the rows that were copied, the changes that a live table gained, and errors.
 
-    `run_ids` are those under which changes were published.
+    `rebuilt` are the live tables that another writer had changed; `run_ids` those under which changes were published.
     """
 
     run_ids: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
     tsos: dict[str, int] = field(default_factory=dict)
     copied: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
@@ -38,21 +41,24 @@ def resync_tables(
     lake: Lake,
     names: Sequence[SourceName],
     at: int | None,
-    workers: Callable[[], Workers],
+    jvm: Callable[[], JvmCatalog],
     on_progress: OnProgress = no_progress,
 ) -> ResyncReport:
     """Repair or copy the tables. The mirrors follow in `mirror.run`. An error of one table stops no other.
 
     Args:
         at: the TSO of copies; None is TiDB's present. A live table is compared at its own watermark.
-        workers: returns what reads TiDB for copies; called only if a table is copied.
+        jvm: called only if a table is rebuilt, because another writer changed it, or is copied.
 
     Raises:
         ConfigError, NotYetError: see `copy_tables`.
     """
     upstream, report = upstream_of(lake), ResyncReport()
     live = live_tables(lake, names)
-    verdicts = list(verify(lake, None, [".".join(name) for name in live], on_progress=on_progress)) if live else []
+    rebuilt, errors = rebuild_changed_by_others(lake, jvm, list(live), on_progress)
+    report.rebuilt, report.errors = list(rebuilt.values()), {live[i]: error for i, error in errors.items()}
+    sound = [name for i, name in live.items() if i not in errors]
+    verdicts = list(verify(lake, None, sound, on_progress=on_progress)) if sound else []
     shown = {verdict.source_table: ".".join(verdict.name) for verdict in verdicts}
     compared = [verdict for verdict in verdicts if verdict.is_comparable]
     with UpstreamRows(upstream) as rows:
@@ -66,10 +72,10 @@ def resync_tables(
             report.added[name] = repaired.added.get(verdict.source_table, 0)
     report.errors |= {shown[i]: error for i, error in repaired.errors.items()}
     report.run_ids += [repaired.run_id] if repaired.added else []
-    done = {fold_name(*verdict.name) for verdict in compared}
+    done = {fold_name(*verdict.name) for verdict in compared} | {fold_name(*split_name(live[i])) for i in errors}
     left = [name for name in names if fold_name(*name) not in done]
     if left:
-        copies = copy_tables(lake, left, at, workers(), on_progress)
+        copies = copy_tables(lake, left, at, SparkWorkers(jvm().spark), on_progress)
         report.tsos |= copies.tsos
         report.copied, report.errors = copies.rows, report.errors | copies.errors
         report.run_ids += [copies.run_id] if copies.rows else []

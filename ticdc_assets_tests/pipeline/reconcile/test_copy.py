@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from ticdc_assets import spark
 from ticdc_assets.cli import main
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
+from ticdc_assets.names import quote_path
 from ticdc_assets.pipeline.reconcile import ranges
 from ticdc_assets.pipeline.reconcile.copy import copy_tables
 from ticdc_assets.sources.upstream.rows import UpstreamRows
@@ -189,3 +191,13 @@ def test_the_command_copies_a_held_table_and_its_mirror_follows(
     assert main(["resync", ".".join(USERS), "--json", "--config", str(feed.lake.config.path)]) == 0
     [equal] = json.loads(capsys.readouterr().out)
     assert (equal["copied"], equal["repaired"], equal["tso"]) == (None, 0, found["tso"] + 1)
+
+    # Another writer makes the mirror equal to what the changelog does not have.
+    changed = quote_path((feed.lake.catalog_name, *USERS))
+    spark.session(feed.lake.config).sql(f"UPDATE {changed} SET name = 'hand' WHERE id = 1")
+    assert main(["resync", ".".join(USERS), "--json", "--config", str(feed.lake.config.path)]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == [equal]
+    assert "another writer had changed it" in said.err
+    mirror = feed.lake.lake.catalog.load_table(USERS).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in mirror) == [(1, "ann"), (2, "Bob")]
