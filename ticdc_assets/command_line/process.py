@@ -67,6 +67,9 @@ def _add_load(commands: Any) -> None:
         "--at", type=tso, metavar="TSO", help="the TSO (default: that of the export's `metadata`, or now)"
     )
     load.add_argument(
+        "--tables", action="append", default=[], metavar="PATTERN", help="only these, a filter rule (repeatable)"
+    )
+    load.add_argument(
         "--without", action="append", default=[], metavar="SCHEMA.TABLE", help="not this one (repeatable)"
     )
     load.add_argument(
@@ -155,7 +158,8 @@ def _load(arguments: argparse.Namespace) -> int:
         has_header=not arguments.no_header,
         binary=DIALECTS[arguments.csv_output_dialect],
     )
-    options = LoadOptions(arguments.dump, arguments.at, arguments.time_zone, tuple(arguments.without), form)
+    tables = tuple(arguments.tables) or ("*.*",)
+    options = LoadOptions(arguments.dump, arguments.at, arguments.time_zone, tables, tuple(arguments.without), form)
     return load_tables(config, only(config, chosen), options)
 
 

@@ -13,6 +13,7 @@ from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.load.source import DumpChanges
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The options of `load`. `place` is None where TiDB is read. `zone` is the time zone of Dumpling's session."""
+    """The options of `load`. `place` is None where TiDB is read. `zone` is the time zone of Dumpling's session. Only
+    tables that the filter rules `tables` select are loaded."""
 
     place: str | None
     at: int | None
     zone: str | None
+    tables: tuple[str, ...]
     without: tuple[str, ...]
     form: DumpForm
 
@@ -80,12 +83,15 @@ def _summary(name: str, report: LoadReport) -> str:
 def _source(lake: Lake, options: LoadOptions) -> DumpChanges:
     if options.place is not None:
         return DumpChanges(lake, _request(lake.changefeed, options, options.place))
-    return UpstreamChanges(lake, options.at, [split_name(text) for text in options.without])
+    without = [split_name(text) for text in options.without]
+    return UpstreamChanges(lake, options.at, TableFilter(options.tables), without)
 
 
 def _request(changefeed: Changefeed, options: LoadOptions, place: str) -> DumpRequest:
     root = open_root(place)
     dump = read_dump(root)
+    selected = TableFilter(options.tables)
+    left = {fold_name(*table.name) for table in dump.tables if not selected.matches(*table.name)}
     if options.zone is not None:
         time_zone(options.zone)  # raises where there is none
     return DumpRequest(
@@ -94,7 +100,7 @@ def _request(changefeed: Changefeed, options: LoadOptions, place: str) -> DumpRe
         ts=_ts_of(root, dump, options.at),
         form=options.form,
         zone=options.zone or changefeed.time_zone,
-        without=frozenset(_without(dump, options.without)),
+        without=frozenset((*left, *_without(dump, options.without))),
     )
 
 

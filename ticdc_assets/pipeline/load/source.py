@@ -250,7 +250,7 @@ class DumpChanges(ChangeSource[DumpPending]):
                 f"changefeed {self._lake.changefeed.name}",
                 "only tables that its load has",
                 f"a dump that also has {', '.join(missing)}",
-                "Leave these out with --without, as before: a load that has ended takes no more tables.",
+                "Leave these out with --tables or --without, as before: a load that has ended takes no more tables.",
             )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.folding import fold
+from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.history.verify import upstream_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ticdc_assets.tables.iceberg.written_file import WrittenFile
 
 _TASKS_PER_CORE: Final = 2
+ALL_TABLES: Final = TableFilter(("*.*",))
 _TABLES: Final = (
     "SELECT table_schema, table_name, data_length FROM information_schema.tables "
     "WHERE table_type = 'BASE TABLE' ORDER BY table_schema, table_name"
@@ -53,19 +55,21 @@ class UpstreamTask:
 
 
 class UpstreamChanges(DumpChanges):
-    """The rows of TiDB that the lake lacks.
+    """The rows of TiDB that the lake lacks, of the tables that `selected` selects.
 
     Raises:
         ConfigError: there is no `upstream`, or the stream has no commit_ts.
         NotYetError: TiDB cannot be read.
     """
 
-    def __init__(self, lake: Lake, at: int | None, without: Sequence[SourceName] = ()) -> None:
+    def __init__(
+        self, lake: Lake, at: int | None, selected: TableFilter = ALL_TABLES, without: Sequence[SourceName] = ()
+    ) -> None:
         self._upstream = upstream_of(lake)
         begun = unfinished_ts(lake.control.newest()) or loaded_ts(lake.control.ddl_events())
         with UpstreamRows(self._upstream) as rows:
             ts = at or begun or rows.now()
-            dump = _tables(lake, rows, ts)
+            dump = _tables(lake, rows, ts, selected)
         super().__init__(lake, DumpRequest(dump, "", ts, without=frozenset(fold_name(*name) for name in without)))
 
     def batch(self, pending: DumpPending, tables: dict[str, Table]) -> UpstreamBatch:
@@ -76,12 +80,12 @@ class UpstreamChanges(DumpChanges):
         """Nothing: TiDB has the values of all columns."""
 
 
-def _tables(lake: Lake, rows: UpstreamRows, ts: int) -> Dump:
-    """The tables that the changefeed follows, each with one chunk of its approximate size."""
+def _tables(lake: Lake, rows: UpstreamRows, ts: int, selected: TableFilter) -> Dump:
+    """The selected tables that the changefeed follows, each with one chunk of its approximate size."""
     found = []
     for schema, table, size in rows.answers(_TABLES, [], ts):
         name = ((schema or b"").decode(), (table or b"").decode())
-        if fold(name[0]) in _SYSTEM or not lake.follows(*name):
+        if fold(name[0]) in _SYSTEM or not lake.follows(*name) or not selected.matches(*name):
             continue
         [[_, text]] = rows.answers(f"SHOW CREATE TABLE {table_reference(*name)}", [], ts)
         chunk = Chunk(".".join(name), int(size or 0), 0)

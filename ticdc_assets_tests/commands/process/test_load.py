@@ -22,6 +22,7 @@ DUMP = str(CORPUS / "dumps" / "sql")
         (("--without", "shop.none"), 2, "--without: expected a table of the dump, as SCHEMA.TABLE, found shop.none."),
         (("--at", "7"), 2, "--at: expected 470"),
         (("--csv-delimiter", "''"), 2, "--csv-delimiter: expected one ASCII character or none, found 2 bytes."),
+        (("--tables", "shop"), 2, "filter rule 'shop': expected TiCDC's table filter syntax"),
         (("--time-zone", "Nowhere"), 2, "expected a known time zone, found 'Nowhere'."),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ticdc_assets.cli import main
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.pipeline.reconcile import ranges
 from ticdc_assets.pipeline.reconcile.load import UpstreamChanges
@@ -23,7 +25,7 @@ from ticdc_assets_tests.sources.upstream.real_tidb import Tidb
 
 pytestmark = needs_tidb
 
-USERS = (SCHEMA, "users")
+USERS, ORDERS, LATE = ((SCHEMA, name) for name in ("users", "orders", "late"))
 
 
 def loaded(feed: Feed) -> LoadReport:
@@ -124,3 +126,36 @@ def test_the_stream_goes_on_from_the_load_that_was_interrupted(tidb: Tidb, tmp_p
     found = [(row["_ticdc_op"], row["id"], row["name"]) for row in rows(feed, "users")]
     assert found == [("R", 1, "ann"), ("R", 2, "bob"), ("U", 1, "Ann")]
     assert loaded(feed).rows == {}
+
+
+@pytest.mark.spark
+def test_resync_brings_the_earlier_rows_of_tables_that_were_not_loaded(
+    tidb: Tidb, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """`users` is loaded, `orders` begins with the stream, and `late` enters `tables` in mid-life."""
+    sink = Sink(tmp_path / "bucket")
+    for name in (USERS, ORDERS, LATE):
+        tidb.run(f"CREATE TABLE {name[1]} (id INT PRIMARY KEY, name VARCHAR(200))")
+        tidb.run(f"INSERT INTO {name[1]} VALUES (1, 'before')")
+    settings = {"upstream": upstream_of(tidb), "tables": [f"{SCHEMA}.*", f"!{SCHEMA}.late"]}
+    feed = sink.feed(tmp_path / "lake", **settings)
+    config = ("--config", str(feed.lake.config.path))
+    assert main(["load", "--from-upstream", "--tables", "*.us*", *config]) == 0
+    for name in (USERS, ORDERS, LATE):
+        sink.table(name)
+        ts = tidb.run(f"INSERT INTO {name[1]} VALUES (2, 'streamed')")
+        sink.file(name, 1, [sink.line(name, "I", ts, 2, "streamed")])
+    sink.bucket.checkpoint(ts)
+    feed.lake.run()
+    feed = sink.feed(tmp_path / "lake", **{**settings, "tables": [f"{SCHEMA}.*"]})
+    feed.lake.run()
+    assert [len(rows(feed, table)) for table in ("users", "orders", "late")] == [2, 1, 1]
+    capsys.readouterr()
+
+    assert main(["resync", *(".".join(name) for name in (USERS, ORDERS, LATE)), "--json", *config]) == 0
+
+    found = {table["table"]: table["repaired"] for table in json.loads(capsys.readouterr().out)}
+    assert found == {"users": 0, "orders": 1, "late": 1}
+    for name in (ORDERS, LATE):
+        mirror = feed.lake.lake.catalog.load_table(tuple(feed.record(name).mirror)).scan().to_arrow().to_pylist()
+        assert sorted((row["id"], row["name"]) for row in mirror) == [(1, "before"), (2, "streamed")]
