@@ -4,7 +4,7 @@ The blocking checks of a table are one step, so a failed check blocks only the a
 """
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -312,14 +312,9 @@ def check_result(key: dg.AssetCheckKey, verdict: Verdict) -> dg.AssetCheckResult
 # -- runs that report news ---------------------------------------------------------------------------------------------
 
 
-def log_checks(
-    feed: Feed, context: dg.AssetExecutionContext, run: ChangefeedRun, materialized: Collection[dg.AssetKey]
-) -> Exception | None:
-    """Evaluate all checks. Log those of tables that this run materializes, and of the others those that differ from
+def log_checks(feed: Feed, context: dg.AssetExecutionContext, run: ChangefeedRun) -> Exception | None:
+    """Evaluate all checks. Log those of tables that this run has materialized, and of the others those that differ from
     their last result.
-
-    Args:
-        materialized: the assets that this step has logged.
 
     Returns:
         the error to raise at the end of the step where a blocking check fails, as Dagster raises it in steps of checks.
@@ -330,7 +325,7 @@ def log_checks(
     records = context.instance.get_asset_records(list({key.asset_key for key in judged}))
     last = {record.asset_entry.asset_key: record.asset_entry.last_materialization_record for record in records}
     now = {key for key, record in last.items() if record is not None and record.run_id == context.run_id}
-    now = (now | set(materialized)) - {names.watermarks, names.quarantine}  # every run materializes these
+    now -= {names.watermarks, names.quarantine}  # their checks are those of the changefeed
     before = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(judged))
     for key, verdict in judged.items():
         evaluation = _evaluation(key, verdict, last.get(key.asset_key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import dagster as dg
@@ -11,8 +11,8 @@ import dagster as dg
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, ShownTable, changelog_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
-from ticdc_assets.assets.stages.news import log_news, reports_news
-from ticdc_assets.assets.stages.run_step import run_step
+from ticdc_assets.assets.stages.news import news
+from ticdc_assets.assets.stages.run_step import Results, run_step
 from ticdc_assets.assets.stages.schema_cache import schema_version
 from ticdc_assets.assets.stages.table_specs import changelog_spec
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger
@@ -67,29 +67,45 @@ def _quarantine_spec(feed: Feed) -> dg.AssetSpec:
     return feed.translated(spec)
 
 
-def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
-    pending, selected, only_news = run.pending(), context.selected_asset_keys, reports_news(context, feed)
-    keys = {known: feed.names.changelog(known.schema, known.table) for known in feed.tables}
-    chosen = [known for known in feed.tables if only_news or keys[known] in selected]
-    whole = len(chosen) == len(feed.tables)
-    if pending.is_empty:
-        progress_logger(context)("nothing new at the source")
-    elif whole:
-        run.publish_changelogs(progress_logger(context))
-    elif chosen:
-        run.publish_changelogs(progress_logger(context), _ids(pending.history, chosen))
-    report = run.outcome.changelogs
-    tables = reported(pending.history, report.record if report else pending.record)
-    results = _Results(feed, run, tables.values())
+def _publish(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
+    selected = context.selected_asset_keys
+    chosen = [known for known in feed.tables if feed.names.changelog(*known.name) in selected]
+    results = _published(context, feed, run, chosen)
     if feed.names.quarantine in selected:
-        yield dg.MaterializeResult(asset_key=feed.names.quarantine, metadata=results.quarantine())
-    outcomes = {known: results.result(keys[known], tables.get(fold_name(*known.name))) for known in chosen}
-    if only_news:
-        specs = ((changelog_spec(feed, known), outcome) for known, outcome in outcomes.items())
-        log_news(context, feed, specs, {feed.names.schema_cache: schema_version(pending.history)})
-    else:
-        yield from outcomes.values()
-    for table in feed.without_assets(tables) if whole else ():
+        yield results.quarantine()
+    for known in chosen:
+        yield results.result(known)
+    if len(chosen) == len(feed.tables):
+        _log_new_tables(context, feed, results)
+
+
+def publish_with_news(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
+    """All changelogs and the quarantine, in the one step of a requested run."""
+    results = _published(context, feed, run, feed.tables)
+    outcomes = [(changelog_spec(feed, known), results.result(known)) for known in feed.tables]
+    inputs = {feed.names.schema_cache: schema_version(run.pending().history)}
+    yield from news(context, feed, [(_quarantine_spec(feed), results.quarantine()), *outcomes], inputs)
+    _log_new_tables(context, feed, results)
+
+
+def _published(
+    context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun, chosen: Sequence[KnownTable]
+) -> _Results:
+    """Append what is pending of the chosen tables, if anything is."""
+    pending, on_progress = run.pending(), progress_logger(context)
+    if pending.is_empty:
+        on_progress("nothing new at the source")
+    elif len(chosen) == len(feed.tables):
+        run.publish_changelogs(on_progress)
+    elif chosen:
+        run.publish_changelogs(on_progress, _ids(pending.history, chosen))
+    return _Results(feed, run)
+
+
+def _log_new_tables(context: dg.AssetExecutionContext, feed: Feed, results: _Results) -> None:
+    """Log what was appended to tables that have no assets in the loaded definitions."""
+    report = results.report
+    for table in feed.without_assets(results.reported):
         if report is not None and (table.source_table.id in report.rows_by_op or table.name == table.source_table.name):
             key = changelog_spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.metadata(table)))
@@ -104,28 +120,31 @@ def _ids(history: History, chosen: Iterable[KnownTable]) -> set[str]:
 class _Results:
     """Builds the materialization result of each changelog."""
 
-    def __init__(self, feed: Feed, run: ChangefeedRun, tables: Iterable[Reported]) -> None:
-        self._source = feed.names.source
+    def __init__(self, feed: Feed, run: ChangefeedRun) -> None:
+        pending, self.report = run.pending(), run.outcome.changelogs
+        self.reported = reported(pending.history, self.report.record if self.report else pending.record)
+        self._names = feed.names
         self._catalog = run.config.catalog.name
-        self._report = run.outcome.changelogs
         self._clock = run.clock()
-        self._places = run.lake.table_locations(run.pending().history)
+        self._places = run.lake.table_locations(pending.history)
         self._control = run.lake.control
-        names = (tuple(table.record.changelog) for table in tables if table.record.changelog)
+        names = (tuple(t.record.changelog) for t in self.reported.values() if t.record.changelog)
         self._tables = lake_tables(run.lake.catalog, names)
-        self._statements = by_name([*self._control.ddl_events(), *run.pending().new_events])
+        self._statements = by_name([*self._control.ddl_events(), *pending.new_events])
         self._quarantined = self._control.quarantined()
-        run_id = self._report.run_id if self._report else None
+        run_id = self.report.run_id if self.report else None
         now = [record for record in self._quarantined if record.run_id == run_id]
-        self._quarantined_now = quarantined_by_table(run.pending().history, now)
+        self._quarantined_now = quarantined_by_table(pending.history, now)
 
-    def quarantine(self) -> Metadata:
-        added = self._report.quarantined if self._report else 0
+    def quarantine(self) -> dg.MaterializeResult[None]:
+        added = self.report.quarantined if self.report else 0
         name = ".".join((self._catalog, *self._control.namespace, "quarantine"))
-        return {"run_quarantined": added, "dagster/row_count": len(self._quarantined), "dagster/table_name": name}
+        counts = {"run_quarantined": added, "dagster/row_count": len(self._quarantined)}
+        return dg.MaterializeResult(asset_key=self._names.quarantine, metadata={**counts, "dagster/table_name": name})
 
-    def result(self, key: dg.AssetKey, table: Reported | None) -> dg.MaterializeResult[None]:
-        """Each run reports every table: a table without changes is now complete up to a later TSO."""
+    def result(self, known: KnownTable) -> dg.MaterializeResult[None]:
+        """A table without changes has a result too: it is now complete up to a later TSO."""
+        key, table = self._names.changelog(*known.name), self.reported.get(fold_name(*known.name))
         if table is None:
             return dg.MaterializeResult(asset_key=key, metadata={"state": "unknown", "note": RENAMED})
         version = dg.DataVersion(str(table.record.changelog_snapshot_id))
@@ -136,7 +155,7 @@ class _Results:
         identifier = tuple(table.record.changelog or ())
         location = self._places[source_table.id].changelog_location
         shown = ShownTable(self._catalog, identifier, location, self._tables.get(identifier))
-        metadata = changelog_metadata(table, shown, self._source, self._report, self._clock)
+        metadata = changelog_metadata(table, shown, self._names.source, self.report, self._clock)
         quarantined = len(self._quarantined_now.get(source_table.id, ()))
         statements = statement_list(source_table, self._statements)
         return {

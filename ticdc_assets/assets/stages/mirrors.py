@@ -2,7 +2,7 @@
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import dagster as dg
 
@@ -16,11 +16,13 @@ from ticdc_assets.assets.metadata.figures import (
 )
 from ticdc_assets.assets.metadata.history_points import recent
 from ticdc_assets.assets.resources import ChangefeedRun
+from ticdc_assets.assets.stages.changelogs import publish_with_news
 from ticdc_assets.assets.stages.days import closed_days
-from ticdc_assets.assets.stages.news import log_news, reports_news
-from ticdc_assets.assets.stages.run_step import run_step
+from ticdc_assets.assets.stages.news import news, reports_news
+from ticdc_assets.assets.stages.run_step import Results, run_step
+from ticdc_assets.assets.stages.schema_cache import scan_with_news
 from ticdc_assets.assets.stages.table_specs import changelog_spec, history_spec, mirror_spec
-from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
+from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.assets.table_status import Reported, reported
 from ticdc_assets.pipeline.history_tables.pending import refusal
 from ticdc_assets.pipeline.mirror.pending import blocked_tables
@@ -28,16 +30,17 @@ from ticdc_assets.pipeline.run.mirrors import MirrorReport, run_mirrors
 from ticdc_assets.schema.history.source_table import History, SourceName, fold_name
 from ticdc_assets.tables.fields import lake_tables
 
-LogChecks = Callable[[dg.AssetExecutionContext, ChangefeedRun, Collection[dg.AssetKey]], Exception | None]
-"""Logs the results of checks in a run that reports news: of assets with these keys, and those that differ. Returns
-the error of failed checks."""
+LogChecks = Callable[[dg.AssetExecutionContext, ChangefeedRun], Exception | None]
+"""Logs the results of checks in a requested run, and returns the error of failed ones."""
 
 
 def mirror_assets(feed: Feed, log_checks: LogChecks) -> dg.AssetsDefinition:
     """The mirrors of all tables with a key, the histories, and the record of the TSO at which all are consistent."""
 
-    def work(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+    def work(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
         if reports_news(context, feed):
+            yield from scan_with_news(context, feed, run)
+            yield from publish_with_news(context, feed, run)
             yield from _merge_with_news(context, feed, run, log_checks)
         else:
             yield from _merge(context, feed, run)
@@ -63,6 +66,7 @@ def _watermarks_spec(feed: Feed) -> dg.AssetSpec:
         kinds={"iceberg"},
         code_version=CODE_VERSION,
         description="The TSOs at which all tables can be read together, with the snapshots to read.",
+        skippable=True,  # a requested run logs it
     )
     return feed.translated(spec)
 
@@ -95,9 +99,9 @@ def _merge(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) ->
 
 def _merge_with_news(
     context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun, log_checks: LogChecks
-) -> Iterator[dg.MaterializeResult[None]]:
-    """Everything in a run that reports news. The record comes last: Dagster drops events that are logged after it where
-    the step fails, as it does for a failed check."""
+) -> Iterator[dg.AssetMaterialization]:
+    """Everything in a requested run. The record comes last: Dagster drops events that are logged after it where the
+    step fails, as it does for a failed check. It is no output of the step, which Dagster would store once more."""
     names = feed.names
     report = run_mirrors(run.lake, uuid.uuid4().hex, run.jvm, progress_logger(context))
     run.published()
@@ -112,16 +116,11 @@ def _merge_with_news(
             outcomes.append((mirror_spec(feed, known), results.result(names.mirror(*known.name), table)))
         if known in feed.with_history:
             outcomes.append((history_spec(feed, known), results.of_history(names.history(*known.name), table)))
-    logged = log_news(context, feed, outcomes, versions)
+    yield from news(context, feed, outcomes, versions)
     _log_closed_days(context, feed, run, report)
-    failed = log_checks(context, run, logged)
-    recorded = _recorded(feed, run, report)
-    made = {spec.key: outcome.data_version.value for spec, outcome in outcomes if outcome.data_version}
-    inputs = {INPUT_VERSION_TAG.format(key.to_user_string()): made[key] for key in logged if key in made}
-    has_new = _log_new_tables(context, feed, results, tables)
-    yield recorded._replace(tags=inputs)
-    if has_new:
-        context.log_event(_without_upstream(recorded))
+    failed = log_checks(context, run)
+    _log_new_tables(context, feed, results, tables)
+    yield _without_upstream(_recorded(feed, run, report))
     if failed is not None:
         raise failed
 

@@ -1,13 +1,13 @@
 """Runs that sensors and schedules request: they process every table, and report those that have news.
 
-Dagster stores a run's plan and results for every selected asset and check, so a request selects the assets of the
-changefeed alone. The steps log what is new of each table. A run that a user starts selects, and reports, every table.
+Dagster stores events for every step, selected asset and check, so a request selects one asset: its step does the work
+of all, and logs what is new. A run that a user starts selects, and reports, every table.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
@@ -25,45 +25,42 @@ _CODE_VERSION_TAG: Final = "dagster/code_version"
 _POINTER_TAG: Final = "dagster/input_event_pointer/{}"
 _NO_POINTER: Final = "NULL"
 """Dagster takes an input for a new one where its event is not named, but compares only its version."""
-_NEWS: Final = ("state", "note", "quarantined", "discarded", "view", "no_history")
+_NEWS: Final = (
+    "state", "note", "quarantined", "discarded", "view", "no_history", "run_quarantined", "dagster/row_count",
+)  # fmt: skip
 """Metadata whose change is news."""
 
 Outcome = tuple[dg.AssetSpec, dg.MaterializeResult[None]]
 
 
 def requested_keys(feed: Feed) -> list[dg.AssetKey]:
-    """The assets that a request of a run selects."""
-    return [feed.names.schema_cache, feed.names.quarantine, feed.names.watermarks]
+    """The assets that a request of a run selects, with no check."""
+    return [feed.names.watermarks]
 
 
 def reports_news(context: dg.AssetExecutionContext, feed: Feed) -> bool:
-    """Whether this run was requested with these assets."""
-    return context.run.asset_selection == frozenset(requested_keys(feed))
+    """Whether this run was requested. Where a user selects the same asset, Dagster adds its checks."""
+    run = context.run
+    return run.asset_selection == frozenset(requested_keys(feed)) and run.asset_check_selection == frozenset()
 
 
-def log_news(
+def news(
     context: dg.AssetExecutionContext, feed: Feed, outcomes: Iterable[Outcome], inputs: Mapping[dg.AssetKey, str]
-) -> set[dg.AssetKey]:
-    """Log the outcomes that differ from the last materializations of their assets.
+) -> Iterator[dg.AssetMaterialization]:
+    """The outcomes that differ from the last materializations of their assets.
 
     Args:
         inputs: the data versions of the assets that they were made from.
-
-    Returns:
-        the keys of what was logged.
     """
     found = list(outcomes)
     records = context.instance.get_asset_records([spec.key for spec, _ in found])
     last = {record.asset_entry.asset_key: record.asset_entry.last_materialization for record in records}
-    logged = set()
     for spec, result in found:
         tags = _tags(spec, result, inputs)
         pointers = {_POINTER_TAG.format(dep.asset_key.to_user_string()): _NO_POINTER for dep in spec.deps}
         event = dg.AssetMaterialization(spec.key, metadata=result.metadata, tags=tags | pointers)
         if _is_news(event, tags, last.get(spec.key), _again_s(feed)):
-            context.log_event(event)
-            logged.add(spec.key)
-    return logged
+            yield event
 
 
 def _again_s(feed: Feed) -> float:

@@ -8,7 +8,7 @@ import dagster as dg
 from ticdc_assets.assets.resources import ChangefeedRun, report_failures
 from ticdc_assets.assets.steps import Feed
 
-Results = Iterator[dg.MaterializeResult[None]]
+Results = Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization]
 StageWork = Callable[[dg.AssetExecutionContext, Feed, ChangefeedRun], Results]
 
 

@@ -1,7 +1,6 @@
 """The source as an external asset, and the schema cache: the first step of a run, which scans the source."""
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
-from collections.abc import Iterator
 from typing import Any, Final
 
 import dagster as dg
@@ -10,7 +9,8 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import remember, tables_with_assets
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
-from ticdc_assets.assets.stages.run_step import run_step
+from ticdc_assets.assets.stages.news import news
+from ticdc_assets.assets.stages.run_step import Results, run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
 from ticdc_assets.printable import printable
@@ -50,7 +50,17 @@ def schema_cache_asset(feed: Feed) -> dg.AssetsDefinition:
     return run_step(feed, feed.names.schema_cache_op, [schema_cache_spec(feed)], _scan, can_subset=False)
 
 
-def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Iterator[dg.MaterializeResult[None]]:
+def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
+    yield _scanned(context, feed, run)
+
+
+def scan_with_news(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
+    """The same in the one step of a requested run."""
+    outcome = schema_cache_spec(feed), _scanned(context, feed, run)
+    yield from news(context, feed, [outcome], {feed.names.source: str(run.clock().checkpoint)})
+
+
+def _scanned(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> dg.MaterializeResult[None]:
     run.land(progress_logger(context))
     for sentence in run.changefeed.warnings:
         context.log.warning(printable(sentence))
@@ -61,7 +71,7 @@ def _scan(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> 
     remember_tables(context, run, pending.history)
     # Dagster read the version of the source before this step, which may have found a later one.
     made_from = {INPUT_VERSION_TAG.format(feed.names.source.to_user_string()): (observed.tags or {})[DATA_VERSION_TAG]}
-    yield dg.MaterializeResult(
+    return dg.MaterializeResult(
         asset_key=feed.names.schema_cache,
         metadata={
             **_counts(pending.history),

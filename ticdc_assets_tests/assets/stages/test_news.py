@@ -18,8 +18,8 @@ from ticdc_assets_tests.assets.requested import requested_run
 
 pytestmark = pytest.mark.usefixtures("without_java")
 
-OF_EVERY_RUN = {"shop/source", "shop/schema_cache", "shop/quarantine", "shop/watermarks"}
-BYTES_MAX = 40_000
+OF_EVERY_RUN = {"shop/source", "shop/schema_cache", "shop/watermarks"}
+BYTES_MAX = 20_000
 """The events of a run without news, for any number of tables."""
 
 
