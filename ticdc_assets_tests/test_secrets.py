@@ -139,7 +139,7 @@ def test_definitions_hold_no_secret_in_their_metadata(feed: Feed, logs: pytest.L
     jobs = [job.name for job in definitions.resolve_all_job_defs()]
 
     assert texts
-    assert "shop_job" in jobs
+    assert "shop__run" in jobs
     assert_discreet(*texts, *map(repr, texts), repr(definitions), logs.text, *capfd.readouterr())
 
 

@@ -126,8 +126,11 @@ class FeedNames:
         return self._op("verify")
 
     def table_checks_op(self, schema: str, table: str) -> str:
-        """Each table has an op of its own, so that its failed checks block only what is downstream of it."""
-        return names.op_name("checks", self.changefeed, schema, table)
+        """Each table has an op of its own, so that its failed checks block only what is downstream of it. A long name
+        gets a digest."""
+        plain = self._op("__".join(("checks", names.asset_key_part(schema), names.asset_key_part(table))))
+        short = names.op_name("checks", self.changefeed, schema, table)
+        return plain if len(plain) <= names.OP_NAME_CHARS_MAX else short
 
     def _op(self, name: str) -> str:
         return f"{self.changefeed}__{name}"
@@ -144,7 +147,8 @@ class FeedNames:
 
     @property
     def job(self) -> str:
-        return f"{self.changefeed}_job"
+        """Two underscores, so that it is the first of the changefeed's jobs in a list."""
+        return f"{self.changefeed}__run"
 
     @property
     def maintenance_job(self) -> str:
@@ -181,10 +185,6 @@ class FeedNames:
     @property
     def messages_sensor(self) -> str:
         return f"{self.changefeed}_new_messages"
-
-    @property
-    def schedule(self) -> str:
-        return f"{self.changefeed}_every_10_minutes"
 
     @property
     def pool(self) -> str:

@@ -123,7 +123,7 @@ class Feed:
         self, instance: dg.DagsterInstance | None = None, definitions: dg.Definitions | None = None, **options: Any
     ) -> dg.ExecuteInProcessResult:
         """The changefeed's job, once."""
-        job = (definitions or self.definitions).resolve_job_def(f"{self.name}_job")
+        job = (definitions or self.definitions).resolve_job_def(f"{self.name}__run")
         return job.execute_in_process(QUIET, instance=instance, raise_on_error=False, **options)
 
     def records(self) -> dict[str, TableRecord]:

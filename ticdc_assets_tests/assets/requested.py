@@ -22,7 +22,7 @@ def requested_run(
     assert request.asset_selection is not None
     assert request.asset_check_keys is not None
     assets, checks = frozenset(request.asset_selection), frozenset(request.asset_check_keys)
-    whole = loaded.resolve_job_def(f"{feed.name}_job")
+    whole = loaded.resolve_job_def(f"{feed.name}__run")
     job = whole.get_subset(asset_selection=assets, asset_check_selection=checks)
     plan = create_execution_plan(job, QUIET, instance_ref=instance.get_ref() if instance.is_persistent else None)
     run = instance.create_run(

@@ -111,7 +111,7 @@ def test_a_failed_run_is_reported_with_its_sentence(
     [alert] = after(shop(tmp_path), instance, [])
 
     assert re.fullmatch(
-        r"Run \S+ of shop_job failed in decode_csv: Java: expected version 17, found none. Install it.", alert
+        r"Run \S+ of shop__run failed in decode_csv: Java: expected version 17, found none. Install it.", alert
     )
 
 

@@ -99,7 +99,7 @@ def test_a_changefeed_is_a_group_of_source_schema_cache_changelogs_and_mirrors(t
 def test_the_decode_stage_has_its_plain_name_where_one_changefeed_is_alone(tmp_path: Path):
     feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
 
-    names = {node.name for node in feed.definitions.resolve_job_def("shop_job").nodes}
+    names = {node.name for node in feed.definitions.resolve_job_def("shop__run").nodes}
 
     assert {"decode_csv", "shop__schema_cache", "shop__mirrors", "shop__checks"} <= names
 
@@ -115,7 +115,7 @@ def test_an_asset_of_the_users_own_may_have_any_simple_name(tmp_path: Path, name
 
 
 def test_a_changefeed_that_nothing_is_known_of_still_has_a_job_that_can_find_out(tmp_path: Path):
-    job = Feed(tmp_path).definitions.resolve_job_def("shop_job")
+    job = Feed(tmp_path).definitions.resolve_job_def("shop__run")
 
     assert {"decode_csv", "shop__mirrors"} <= {node.name for node in job.nodes}
 
@@ -135,7 +135,7 @@ def test_sensors_and_schedules_are_off_by_default(tmp_path: Path):
 
     assert [s.name for s in repository.sensor_defs] == ["shop_new_files"]
     schedules = repository.schedule_defs
-    assert sorted(s.name for s in schedules) == ["shop_every_10_minutes", "shop_maintenance_every_night"]
+    assert [s.name for s in schedules] == ["shop_maintenance_every_night"]
     assert repository.sensor_defs[0].default_status is dg.DefaultSensorStatus.STOPPED
     assert {s.default_status for s in schedules} == {dg.DefaultScheduleStatus.STOPPED}
 

@@ -14,7 +14,7 @@ from ticdc_assets_tests.services.dagster import dagster_dev, until
 RUN_TIMEOUT_S = 300
 MOMENTS = ("publishing changelogs", "merging")
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
-JOB = "feed_job"
+JOB = "feed__run"
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.matrix]
 
 

@@ -99,7 +99,7 @@ def test_the_instance_keeps_runs_and_events_in_postgresql(tmp_path: Path, monkey
         for name, value in (("HOST", "127.0.0.1"), ("USER", USER), ("PASSWORD", PASSWORD), ("DB", "postgres")):
             monkeypatch.setenv(f"POSTGRES_{name}", value)
         with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-            run = instance.run_storage.add_run(dg.DagsterRun("shop_job", run_id=make_new_run_id()))
+            run = instance.run_storage.add_run(dg.DagsterRun("shop__run", run_id=make_new_run_id()))
             instance.report_engine_event("an event", run)
 
             [entry] = instance.all_logs(run.run_id)

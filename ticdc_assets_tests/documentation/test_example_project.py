@@ -50,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.Definitions
 @pytest.fixture(scope="module")
 def ran(project: dg.Definitions) -> dg.ExecuteInProcessResult:
     """The run of the changefeed, which fills the lake."""
-    return project.resolve_job_def("shop_job").execute_in_process(QUIET, raise_on_error=False)
+    return project.resolve_job_def("shop__run").execute_in_process(QUIET, raise_on_error=False)
 
 
 def test_the_example_project_loads_and_its_changefeed_runs(project: dg.Definitions, ran: dg.ExecuteInProcessResult):

@@ -86,7 +86,7 @@ def _now_s() -> float:
 
 
 def _run(server: Dagster) -> None:
-    run_id = server.launch("shop_job")
+    run_id = server.launch("shop__run")
     ended = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
     until(lambda: server.status(run_id) in ended, RUN_TIMEOUT_S)
     print(f"Run {run_id}: {server.status(run_id).value}.")

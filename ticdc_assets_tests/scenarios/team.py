@@ -73,7 +73,7 @@ class Team:
     def follow(self) -> set[str]:
         """Start the one run that the sensor asks for. The checks that did not pass, each with its asset."""
         [_] = self.tick().run_requests or []
-        result = self.job("feed_job")
+        result = self.job("feed__run")
         assert (self.tick().run_requests or []) == []
         return {f"{e.asset_key.path[-1]}/{e.check_name}" for e in result.get_asset_check_evaluations() if not e.passed}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from ticdc_assets.assets.automation.schedules import schedules_of
+from ticdc_assets.assets.automation.schedules import maintenance_schedule
 from ticdc_assets.assets.automation.sensors import sensors_of
 from ticdc_assets.assets.checks.definitions import check_assets, log_checks
 from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
@@ -88,7 +88,7 @@ def changefeed_definitions(
         selection=_everything(feed),
         tags=feed.names.tags,
         executor_def=dg.in_process_executor,
-        description=f"Processes everything pending of the changefeed {changefeed.name}.",
+        description=f"The daily job: brings all tables of {changefeed.name} up to its source. A sensor requests it.",
     )
     lake = lake_resource(config, changefeed)
     resync = [resync_job(feed, lake)] if changefeed.large_rows.upstream is not None else []
@@ -110,7 +110,7 @@ def changefeed_definitions(
             *resync,
         ],
         sensors=sensors_of(config, changefeed, feed, feed.names.job),
-        schedules=schedules_of(feed, feed.names.job),
+        schedules=[maintenance_schedule(feed)],
         resources={feed.names.resource: lake},
     )
     return dg.Definitions.merge(found, _verification(feed)) if upstream_check_keys(feed) else found

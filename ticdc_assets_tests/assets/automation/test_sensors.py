@@ -48,7 +48,7 @@ def test_a_sensors_cursor_does_not_grow_with_tables(tmp_path: Path):
 
 def test_a_sensor_skips_while_a_run_of_the_changefeed_is_active(tmp_path: Path):
     feed, instance = feed_of(tmp_path), dg.DagsterInstance.ephemeral()
-    job = feed.definitions.resolve_job_def("shop_job")
+    job = feed.definitions.resolve_job_def("shop__run")
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ticdc_assets/changefeed": "shop"})
 
     result = evaluate(feed, None, instance)

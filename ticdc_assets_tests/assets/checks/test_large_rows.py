@@ -22,7 +22,7 @@ OLD = (8055, f"snapshot is older than GC safe point {SAID_BY_TIDB}")
 
 
 def run(lake: FeedLake) -> Any:
-    job = definitions_of(lake.config).resolve_job_def("feed_job")
+    job = definitions_of(lake.config).resolve_job_def("feed__run")
     return job.execute_in_process(QUIET, raise_on_error=False)
 
 

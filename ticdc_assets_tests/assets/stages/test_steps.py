@@ -283,7 +283,7 @@ def test_a_table_without_a_key_has_a_changelog_and_no_mirror(tmp_path: Path):
 def test_a_run_in_dagster_ends_at_the_tso_of_until(tmp_path: Path):
     feed = shop(tmp_path)
     resources = {"resources": {"shop_lake": {"config": {"until": str(ts(3))}}}}
-    job = feed.definitions.resolve_job_def("shop_job")
+    job = feed.definitions.resolve_job_def("shop__run")
 
     result = job.execute_in_process({**QUIET, **resources}, raise_on_error=False)
 
@@ -358,9 +358,9 @@ def test_a_broken_hint_of_known_tables_is_made_again(tmp_path: Path):
 def test_captured_messages_run_through_the_same_steps(tmp_path: Path, variant: str):
     workload = next(w for w in workloads(variant) if w.name == f"{variant}/seed1")
     config = config_of(workload, tmp_path, workload.root / "messages.jsonl")
-    first = definitions_of(config).resolve_job_def("feed_job").execute_in_process(QUIET, raise_on_error=False)
+    first = definitions_of(config).resolve_job_def("feed__run").execute_in_process(QUIET, raise_on_error=False)
 
-    result = definitions_of(config).resolve_job_def("feed_job").execute_in_process(QUIET, raise_on_error=False)
+    result = definitions_of(config).resolve_job_def("feed__run").execute_in_process(QUIET, raise_on_error=False)
 
     op = f"decode_{workload.variant['sink_uri'].partition('protocol=')[2].partition('&')[0].replace('-', '_')}"
     before, after = materializations(first), materializations(result)

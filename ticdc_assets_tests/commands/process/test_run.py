@@ -207,7 +207,7 @@ def test_run_keeps_its_history_in_dagster_home(tmp_path: Path, without_java: Non
     main(on(shop(tmp_path), "run"))
 
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        assert [record.dagster_run.job_name for record in instance.get_run_records()] == ["shop_job"]
+        assert [record.dagster_run.job_name for record in instance.get_run_records()] == ["shop__run"]
     assert not list(home.rglob("*.err"))  # what Java prints belongs into the one file that faults name
 
 
