@@ -283,8 +283,8 @@ class ChangefeedKeys(Keys):
         description="for the Avro protocol with the TiDB extension: another changefeed of the file, which carries the "
         "statements; run that one first",
         json_schema_extra=_next(
-            "Name it before the first run: a table whose CREATE TABLE comes with it begins again, without the rows "
-            "that were read before, which stay in the dropped table. To remove it is refused"
+            "Another one, which carries the same statements, may be named. To name one after the first run, and to "
+            "remove it, is refused"
         ),
     )
     upstream: UpstreamKeys | None = Field(

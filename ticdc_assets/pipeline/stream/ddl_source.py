@@ -13,11 +13,14 @@ from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.config.model.sink import Protocol
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
+from ticdc_assets.plurals import counted
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.catalog import open_catalog
+from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets.tables.control.tables import Control
+from ticdc_assets.tso import is_tso
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,16 @@ def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
     return DdlLog(other.name, tso, events)
 
 
-def require_statements(changefeed: Changefeed, kept: Sequence[DdlEvent]) -> None:
-    """Raise ConfigError where `ddl_from` was removed: rows that are read again would be of other tables than those that
-    the kept statements made."""
-    tells = changefeed.schemas.ddl_from or changefeed.sink.protocol != Protocol.AVRO or changefeed.sink.has_watermark
-    if not tells and any(event.query and event.commit_ts > 0 and not event.loaded for event in kept):
+def require_statements(changefeed: Changefeed, kept: Sequence[DdlEvent], record: WatermarkRecord | None) -> None:
+    """Raise ConfigError where `ddl_from` was removed, or named after the first run: rows that are read again would be
+    of other tables than those that the statements, or the order of the messages, made."""
+    if changefeed.sink.protocol != Protocol.AVRO or changefeed.sink.has_watermark:
+        return
+    where, advice = f"changefeed {changefeed.name}", "or read the stream in a changefeed of another name, with another"
+    is_told = any(event.query and event.commit_ts > 0 and not event.loaded for event in kept)
+    if is_told and changefeed.schemas.ddl_from is None:
         expected = "the statements of another changefeed (`ddl_from`), with which earlier runs have read"
-        advice = "Name it again, or read the stream in a changefeed of another name, with another `target`."
-        raise ConfigError(f"changefeed {changefeed.name}", expected, "none", advice)
+        raise ConfigError(where, expected, "none", f"Name it again, {advice} `target`.")
+    if changefeed.schemas.ddl_from is not None and record is not None and record.tso and not is_tso(record.tso):
+        expected = f"no `ddl_from`: earlier runs have read {counted(record.tso, 'message')} without statements"
+        raise ConfigError(where, expected, changefeed.schemas.ddl_from, f"Remove it, {advice} `target`.")

@@ -115,7 +115,7 @@ class StreamChanges(ChangeSource[StreamPending]):
 
     def _scanned(self, record: WatermarkRecord | None, cursor: StreamCursor, log: DdlLog | None) -> StreamPending:
         kept_events = self._lake.control.ddl_events()
-        require_statements(self._changefeed, kept_events)
+        require_statements(self._changefeed, kept_events, record)
         form = self._context.form(record if cursor.has_consumed else None, log, kept_events)
         found = scan_readable(
             self._context.log,
