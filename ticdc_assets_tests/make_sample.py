@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_assets.commands.process.demo import digest
+from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.formats.frames.bodies import frames, json_object
+from ticdc_assets.protocols.formats.bodies import frames, json_object
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl

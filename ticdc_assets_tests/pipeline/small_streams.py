@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.columnar import compiled_bulk
+from ticdc_assets.protocols.columnar import message_rows
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.deliveries.database import MS, START_TS, Column, RowChange, Shape, Statement, Value
 from ticdc_assets_tests.deliveries.wires import CanalJson, Message, Wire
@@ -53,7 +53,7 @@ class UndatedCanalJson(CanalJson):
 
 def in_bulk_or_one_by_one(patch: pytest.MonkeyPatch, in_bulk: bool) -> None:
     """Rows are decoded in bulk, also in batches that are too small for it, or by the reference alone."""
-    patch.setattr(compiled_bulk, "_MESSAGES_MIN", 0)
+    patch.setattr(message_rows, "_MESSAGES_MIN", 0)
     for name, protocol in () if in_bulk else tuple(REGISTRY.items()):
         patch.setitem(REGISTRY, name, replace(protocol, bulk=None))
 

@@ -15,7 +15,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.protocols.events import Event, Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.frames.bodies import json_object
+from ticdc_assets.protocols.formats.bodies import json_object
 from ticdc_assets.protocols.protocol import MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.values import native

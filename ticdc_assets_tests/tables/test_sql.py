@@ -33,7 +33,6 @@ QUOTE_BY_HAND = {
     ("tables/mirror/partition_conditions.py", "_bytes"): "a pattern that is written on the line before",
     ("tables/mirror/partition_conditions.py", "_bound"): "what int() made of the text",
     ("tables/iceberg/views.py", "sql"): "a time that strftime made of digits",
-    ("protocols/canal_json/files_bulk.py", "_parsed"): "a JSON text, whose quotes are doubled on the line before",
 }
 
 

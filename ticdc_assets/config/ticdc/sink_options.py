@@ -39,7 +39,7 @@ from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, posit
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.plurals import counted
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.formats.bodies import Compression
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
 _CUTOFF: Final = 0.84

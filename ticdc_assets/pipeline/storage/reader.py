@@ -144,7 +144,7 @@ class FileReader:
 
                 yield from csv_bulk.read_stream(stream, columns, file.path, name, self._csv)
             else:
-                from ticdc_assets.protocols.canal_json import files_bulk as json_bulk
+                from ticdc_assets.protocols.canal_json import bulk as json_bulk
 
                 batch_bytes = min(BATCH_BYTES, file.size_bytes)
                 yield from json_bulk.read_stream(stream, columns, file.path, name, batch_bytes)
@@ -166,7 +166,7 @@ class FileReader:
             return csv_bulk.read_joined(blobs, columns, first.path, name, self._csv)
         if not self.is_read_in_bulk(sum(map(len, blobs))):
             return joined_records(self._task, files, blobs, columns)
-        from ticdc_assets.protocols.canal_json import files_bulk as json_bulk
+        from ticdc_assets.protocols.canal_json import bulk as json_bulk
 
         return json_bulk.read_joined(blobs, columns, first.path, name)
 

@@ -28,7 +28,7 @@ from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.table_schema import Writer, table_schema, writer
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
 from ticdc_assets.protocols.formats.avro.reader import read_whole
-from ticdc_assets.protocols.formats.frames.bodies import json_object
+from ticdc_assets.protocols.formats.bodies import json_object
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints

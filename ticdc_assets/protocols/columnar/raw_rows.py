@@ -26,6 +26,12 @@ class BulkUnsupported(TicdcAssetsError):  # noqa: N818 - it says what a caller d
     """Raised if the bulk decoder cannot read a file exactly; the caller reads it again with the reference decoder."""
 
 
+def unsupported(where: str, found: str) -> BulkUnsupported:
+    """The error for a file with something that the bulk decoder does not read exactly."""
+    wanted = "a file that the bulk decoder reads exactly"
+    return BulkUnsupported(where, wanted, found, "Read it with the reference decoder.")
+
+
 @dataclass(frozen=True, slots=True)
 class BadRecord:
     """A record that cannot be decoded: its ordinal in the file, its bytes, and the error."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.names.folding import fold
-from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported, JoinedRows, RawRows, ops_of
+from ticdc_assets.protocols.columnar.raw_rows import JoinedRows, RawRows, ops_of, unsupported
 from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.csv.records import HEADER_START, has_other_fields, header_bytes
 from ticdc_assets.protocols.csv.scanner import CUT, FULL, NO_QUOTE, OTHER_FORM, lead, scan
@@ -62,7 +62,7 @@ def read_stream(
         if is_last:
             return
         if len(rest) > RECORD_BYTES_MAX:
-            raise _unsupported(where, "a record without an end")
+            raise unsupported(where, "a record without an end")
         if 2 * len(rest) > len(buffer):
             buffer = bytearray(2 * len(buffer))
         buffer[: len(rest)] = rest
@@ -85,7 +85,7 @@ def read_joined(
         raise _not_yet(where)
     line_ends = np.concatenate(reader.line_ends)
     if len(line_ends) != len(ends):
-        raise _unsupported(where, "a file without records")
+        raise unsupported(where, "a file without records")
     return JoinedRows(tuple(rows for rows, _ in found), line_ends)
 
 
@@ -140,7 +140,7 @@ class _Reader:
         self._name = name
         quote = options.quote.encode()
         if len(quote) > 1 or options.terminator.encode() not in _NEWLINES:
-            raise _unsupported(where, "a quote or terminator that only the reference decoder reads")
+            raise unsupported(where, "a quote or terminator that only the reference decoder reads")
         self._quote = quote[0] if quote else NO_QUOTE
         self._delimiter = np.frombuffer(options.delimiter.encode(), np.uint8)
         self._null = np.frombuffer(options.null.encode(), np.uint8)
@@ -182,12 +182,12 @@ class _Reader:
             self._leading = self._options.leading_fields(False)
             count, bounds, places, why = self._scan(data, begin)
         if why == OTHER_FORM:
-            raise _unsupported(self._where, "records of another form, or of another number of fields")
+            raise unsupported(self._where, "records of another form, or of another number of fields")
         ops, commit_ts, is_update = np.empty(count, np.uint8), np.empty(count, np.int64), np.zeros(count, np.bool_)
         commit_field = _COMMIT_TS if self._options.include_commit_ts else 0
         update_field = self._options.leading_fields(False) - 1 if self._options.output_old_value else 0
         if not lead(data, places[:count], commit_field, update_field, ops, commit_ts, is_update):
-            raise _unsupported(self._where, "records that begin in another way, or of more than one table")
+            raise unsupported(self._where, "records that begin in another way, or of more than one table")
         return _Records(places[:count], ops, commit_ts, is_update), bounds, why
 
     def _scan(self, data: Bytes, begin: int) -> tuple[int, Ints, Places, int]:
@@ -202,17 +202,17 @@ class _Reader:
         """Raise BulkUnsupported unless these are records of the one table, in UTF-8 and with both halves of updates."""
         self._is_utf8 = line_bounds(data[begin:end]) is not None
         if not self._is_utf8 and not self._options.output_handle_key:
-            raise _unsupported(self._where, "text that is not UTF-8")
+            raise unsupported(self._where, "text that is not UTF-8")
         names = self._columns_of(data, records.places[[0], _SOURCE], np.ones(1, np.bool_))
         table, schema = (name[0].as_py() for name in names)
         if self._name is not None and [fold(schema), fold(table)] != [fold(part) for part in self._name]:
-            raise _unsupported(self._where, "records of another table")
+            raise unsupported(self._where, "records of another table")
         if self._source not in (None, [table, schema]):
-            raise _unsupported(self._where, "records of more than one table")
+            raise unsupported(self._where, "records of more than one table")
         self._source = [table, schema]
         pairs = records.pairs(self._options.include_commit_ts).sum()
         if self._name is not None and records.is_update.sum() != 2 * pairs:
-            raise _unsupported(self._where, "half of an update")
+            raise unsupported(self._where, "half of an update")
 
     def _check_delimiters(self, data: Bytes, bounds: Ints) -> None:
         """Raise BulkUnsupported if delimiters that overlap let a record be read in two ways."""
@@ -221,7 +221,7 @@ class _Reader:
             found = [match.start() for match in re.finditer(re.escape(shared), block)]
             for row in np.unique(np.searchsorted(bounds, bounds[0] + np.array(found, np.int64), "right") - 1):
                 if has_other_fields(data[bounds[row] : bounds[row + 1]].tobytes(), self._options.delimiter.encode()):
-                    raise _unsupported(self._where, "delimiters that overlap")
+                    raise unsupported(self._where, "delimiters that overlap")
 
     def _line_ends_in(self, ends: Ints, bounds: Ints, records: _Records) -> Ints:
         """The ends of files among these records. Raises BulkUnsupported if a record or an update continues in the next
@@ -229,9 +229,9 @@ class _Reader:
         within = ends[(ends > bounds[0]) & (ends <= bounds[-1])]
         at = np.searchsorted(bounds, within)
         if (bounds[at] != within).any():
-            raise _unsupported(self._where, "a file that ends inside a record")
+            raise unsupported(self._where, "a file that ends inside a record")
         if records.pairs(self._options.include_commit_ts)[at[at < len(records)] - 1].any():
-            raise _unsupported(self._where, "half of an update")
+            raise unsupported(self._where, "half of an update")
         return np.asarray(self._line + at, np.int64)
 
     def _rows(self, data: Bytes, records: _Records) -> RawRows:
@@ -269,12 +269,7 @@ def _prove_utf8(columns: Iterable[pa.Array], where: str) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:  # its text would quote the row
-            raise _unsupported(where, "text that is not UTF-8") from None
-
-
-def _unsupported(where: str, found: str) -> BulkUnsupported:
-    wanted = "a file that the bulk decoder reads exactly"
-    return BulkUnsupported(where, wanted, found, "Read it with the reference decoder.")
+            raise unsupported(where, "text that is not UTF-8") from None
 
 
 def _not_yet(where: str) -> NotYetError:

@@ -20,8 +20,7 @@ from typing import Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
-from ticdc_assets.protocols.csv.escapes import MalformedError, without_backslashes
-from ticdc_assets.protocols.csv.options import CsvOptions
+from ticdc_assets.protocols.csv.options import CsvOptions, MalformedError, without_backslashes
 from ticdc_assets.protocols.csv.records import BARE, CutError, after_broken, fields_at, header_bytes
 from ticdc_assets.protocols.events import Op, RowEvent
 

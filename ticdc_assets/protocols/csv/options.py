@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.csv.escapes import ESCAPE, MalformedError, without_backslashes
 from ticdc_assets.protocols.values.text import NUMBER, TextForms
 
 _NEWLINES: Final = (b"\r\n", b"\n")
@@ -18,6 +18,29 @@ _TERMINATOR_ADVICE: Final = (
     "Files of such a changefeed do not show where a record ends: give the changefeed a quote or another terminator, "
     "and read the new files in a changefeed of another name, with another `target`."
 )
+ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+"""A backslash and the character that it escapes."""
+
+
+class MalformedError(Exception):
+    """Raised where a record breaks the format; the arguments are what was expected and found, and advice of its own."""
+
+
+def without_backslashes(content: bytes, delimiter: str) -> bytes:
+    """The bytes that a field without quotes means. Raises MalformedError for a backslash before another character."""
+    parts = content.split(b"\\\\")
+    return b"\\".join(_without_escapes(part, delimiter) for part in parts)
+
+
+def _without_escapes(part: bytes, delimiter: str) -> bytes:
+    part = part.replace(b"\\r", b"\r").replace(b"\\n", b"\n")
+    for character in delimiter:
+        part = part.replace(b"\\" + character.encode(), character.encode())
+    for byte in delimiter.encode():  # TiCDC escapes the bytes of a delimiter and writes each as a character
+        part = part.replace(b"\\" + chr(byte).encode(), bytes([byte]))
+    if b"\\" in part:
+        raise MalformedError("a backslash before CR, LF, a backslash or the delimiter", "another one")
+    return part
 
 
 @dataclass(frozen=True, slots=True)

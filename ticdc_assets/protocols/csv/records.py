@@ -7,8 +7,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
-from ticdc_assets.protocols.csv.escapes import ESCAPE, MalformedError
-from ticdc_assets.protocols.csv.options import CsvOptions
+from ticdc_assets.protocols.csv.options import ESCAPE, CsvOptions, MalformedError
 
 HEADER_START: Final = b"ticdc-meta$operation"
 """The beginning of a header line. No record begins so, since its first field is I, U or D."""

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from ticdc_assets.protocols.formats.jit import inlined
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Mask
 
 VECTOR: Final = 32
@@ -136,3 +137,24 @@ def lowest(bits: int) -> int:
     """The number of the lowest bit that is set; one must be."""
     number = int(bits)
     return (number & -number).bit_length() - 1
+
+
+@inlined
+def signed(number: np.uint8) -> int:
+    """The number as a signed one: NumPy would combine an unsigned and a signed number to a float."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+@inlined
+def after_literal(data: Bytes, at: int, end: int, literals: Bytes, start: int, stop: int) -> int:
+    """The offset after `literals[start:stop]`, or -1; VECTOR bytes must follow the last literal."""
+    size = stop - start
+    if at + size > end:
+        return -1
+    if size <= VECTOR and at + VECTOR <= len(data):
+        others = differing(data, at, literals, start) & ((1 << size) - 1)
+        return -1 if others else at + size
+    for place in range(size):
+        if data[at + place] != literals[start + place]:
+            return -1
+    return at + size

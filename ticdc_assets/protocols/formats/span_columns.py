@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_assets.protocols.formats.jit import compiled, inlined
-from ticdc_assets.protocols.formats.simd import VECTOR, copied, equal, lowest
+from ticdc_assets.protocols.formats.simd import VECTOR, copied, equal, lowest, signed
 from ticdc_assets.protocols.formats.string_arrays import NOT_SENT, Bytes, Ints, Mask, Places, read_only
 
 _BACKSLASH, _U, _LETTER_N, _LETTER_R = b"\\unr"
@@ -184,7 +184,7 @@ def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Byte
             if 0xD800 <= code <= 0xDBFF:
                 code = 0x10000 + ((code - 0xD800) << 10) + _unit(data, at + 2) - 0xDC00
                 at += 6
-            place = _encode(code, filled, place)
+            place = encode(code, filled, place)
             continue
         is_meant = kind == _JSON or (kind == _LINE_ENDS and letter in (_LETTER_N, _LETTER_R))
         filled[place] = _MYSQL_MEANT[letter] if kind == _MYSQL else _MEANT[letter] if is_meant else letter
@@ -193,24 +193,18 @@ def _unescape(data: Bytes, at: int, end: int, mark: int, kind: int, filled: Byte
 
 
 @inlined
-def _signed(number: np.uint8) -> int:
-    """The number as a signed one: NumPy would combine an unsigned and a signed number to a float."""
-    return np.int64(number)  # type: ignore[return-value]
-
-
-@inlined
 def _unit(data: Bytes, at: int) -> int:
     """The number that four hexadecimal digits stand for."""
     value = 0
     for place in range(at, at + 4):
-        byte = _signed(data[place])
+        byte = signed(data[place])
         value = value * 16 + (byte - 48 if byte <= 57 else (byte | 32) - 87)
     return value
 
 
 @inlined
-def _encode(code: int, filled: Bytes, place: int) -> int:
-    """The position in `filled` after the character's UTF-8."""
+def encode(code: int, filled: Bytes, place: int) -> int:
+    """The position in `filled` after the character's UTF-8, which is written there."""
     if code < 0x80:
         filled[place] = np.uint8(code)
         return place + 1

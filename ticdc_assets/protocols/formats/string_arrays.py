@@ -38,3 +38,20 @@ def joined(texts: pa.Array) -> tuple[Bytes, Ints]:
     if data is None:
         return np.zeros(0, np.uint8), offsets - offsets[0]
     return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def not_utf8(values: pa.Array) -> Mask | None:
+    """Which of these binary values are not UTF-8; None if all are."""
+    try:
+        values.view(pa.string()).validate(full=True)
+    except pa.ArrowInvalid:
+        return np.array([not _decodes(value) for value in values.to_pylist()], np.bool_)
+    return None
+
+
+def _decodes(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from ticdc_assets.protocols.columnar.message_bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
+from ticdc_assets.protocols.columnar.json_messages import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, heads_of, take
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE, ops_of
 from ticdc_assets.protocols.columnar.scanned_rows import (
@@ -32,9 +32,8 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     table_names,
     with_structs,
 )
-from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.formats.frames.bodies import MAX_BODY_BYTES
-from ticdc_assets.protocols.formats.frames.scanner import count_frames, cut_frames, objects
+from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES, Compression
+from ticdc_assets.protocols.formats.frame_scanner import count_frames, cut_frames, objects
 from ticdc_assets.protocols.formats.json.template import (
     WITH_TYPES,
     JsonTemplate,
@@ -52,8 +51,8 @@ from ticdc_assets.protocols.formats.json.template import (
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined, read_only
+from ticdc_assets.protocols.open_protocol.columns import column
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
-from ticdc_assets.protocols.open_protocol.protocol import column
 
 KEY_TS, HAS_PARTITION, PARTITION = range(3)
 """The number slots of a key; its string slots are those of a row."""

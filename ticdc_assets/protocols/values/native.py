@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Any, Final
 
 from ticdc_assets.errors import ConfigError, DecodeError
-from ticdc_assets.protocols.formats.json.negative_zero import NegativeZero
+from ticdc_assets.protocols.formats.bodies import NegativeZero
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms, time_zone
 from ticdc_assets.schema.arrow_types import INTEGER_BITS, is_binary

@@ -228,7 +228,7 @@ def _base64(texts: pa.Array) -> pa.Array:
     """Without compiled code all values are decoded as one text: padding is decoded as data, and the bytes it gives are
     removed afterwards."""
     if _COMPILED in sys.modules and not texts.offset:
-        from ticdc_assets.protocols.values.base64_columns import base64_column
+        from ticdc_assets.protocols.values.binary_columns import base64_column
 
         found = base64_column(texts)
         if found is None:
@@ -266,7 +266,7 @@ def _hex(texts: pa.Array) -> pa.Array:
 
 def _latin1(texts: pa.Array) -> pa.Array:
     if _COMPILED in sys.modules and pa.types.is_string(texts.type) and not texts.offset:
-        from ticdc_assets.protocols.values.latin1_columns import latin1_column
+        from ticdc_assets.protocols.values.binary_columns import latin1_column
 
         found = latin1_column(texts)
         if found is None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError, NotYetError
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json.decoder import Hint
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent

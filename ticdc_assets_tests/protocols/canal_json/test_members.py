@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.protocols.canal_json.bulk import BULK
 from ticdc_assets.protocols.canal_json.decoder import Hint, decode, read_file, record_bytes
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, infer_table
-from ticdc_assets.protocols.canal_json.messages_bulk import BULK
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import Op

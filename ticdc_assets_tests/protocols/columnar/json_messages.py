@@ -10,14 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.protocols.canal_json import (
-    messages_bulk as canal_json_messages_bulk,
-)
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets.protocols.simple.json import bulk as simple_bulk
+from ticdc_assets.protocols.simple import json_bulk as simple_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream
 
 
@@ -141,7 +139,7 @@ def framed(bodies: Iterable[str]) -> bytes:
 
 
 STREAMS = {
-    "canal-json": (Stream("canal-json", canal_json_messages_bulk.BULK, CanalJsonOptions()), canal()),
+    "canal-json": (Stream("canal-json", canal_json_bulk.BULK, CanalJsonOptions()), canal()),
     "simple": (Stream("simple", simple_bulk.BULK, simple.SimpleOptions()), simple_json()),
     "open": (Stream("open-protocol", open_protocol_bulk.BULK, open_protocol.OpenProtocolOptions()), open_message()),
 }

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ticdc_assets.protocols.canal_json import (
-    messages as canal_json_messages,
-)
-from ticdc_assets.protocols.canal_json import (
-    messages_bulk as canal_json_messages_bulk,
-)
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
+from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.columnar.message_rows import Bulk
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.formats.bodies import Compression
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.simple import decoder as simple
-from ticdc_assets.protocols.simple.json import bulk as simple_bulk
+from ticdc_assets.protocols.simple import json_bulk as simple_bulk
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols.columnar.json_agreement import Stream
 
 FORMS: dict[str, tuple[str, Bulk]] = {
-    "canal-json": ("canal-json", canal_json_messages_bulk.BULK),
+    "canal-json": ("canal-json", canal_json_bulk.BULK),
     "simple-json": ("simple", simple_bulk.BULK),
     "open": ("open-protocol", open_protocol_bulk.BULK),
 }

@@ -14,9 +14,9 @@ import pytest
 from ticdc_assets.protocols.avro import batches as avro_batches
 from ticdc_assets.protocols.avro import bulk as avro_bulk
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.protocols.columnar import compiled_bulk, scanned_rows
+from ticdc_assets.protocols.columnar import message_rows, scanned_rows
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.formats.bodies import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple.avro import batches as simple_batches
@@ -74,7 +74,7 @@ def canal_row(number: int) -> bytes:
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_rows_of_so_many_sets_of_columns_are_read_and_those_of_others_left(most: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scanned_rows, "_COLUMN_SETS_MAX", most)
-    monkeypatch.setattr(compiled_bulk, "_MESSAGES_MIN", 0)
+    monkeypatch.setattr(message_rows, "_MESSAGES_MIN", 0)
     protocol = REGISTRY["canal-json"]
     assert protocol.bulk is not None
     numbers = [0, 1, 0, 2, 3, 1, 4, 5, 4, 6]
@@ -87,8 +87,8 @@ def test_rows_of_so_many_sets_of_columns_are_read_and_those_of_others_left(most:
 
 def test_a_batch_loads_compiled_code_from_so_many_messages_or_bytes_on(monkeypatch: pytest.MonkeyPatch):
     name = "ticdc_assets_tests.not_loaded_yet"
-    monkeypatch.setattr(compiled_bulk, "_MESSAGES_MIN", 3)
-    monkeypatch.setattr(compiled_bulk, "_BYTES_MIN", Messages.from_pairs([(None, b"xx")]).values.nbytes)
+    monkeypatch.setattr(message_rows, "_MESSAGES_MIN", 3)
+    monkeypatch.setattr(message_rows, "_BYTES_MIN", Messages.from_pairs([(None, b"xx")]).values.nbytes)
     loaded: list[int] = []
 
     def rows(messages: Messages, _options: Any) -> BulkRows:
@@ -96,8 +96,8 @@ def test_a_batch_loads_compiled_code_from_so_many_messages_or_bytes_on(monkeypat
         return BulkRows((), np.zeros(len(messages), np.bool_))
 
     module = SimpleNamespace(BULK=Bulk(rows, rows, rows))  # type: ignore[arg-type]
-    monkeypatch.setattr(compiled_bulk, "import_module", lambda _name: module)
-    bulk = compiled_bulk.compiled_bulk(name, rows)  # type: ignore[arg-type]
+    monkeypatch.setattr(message_rows, "import_module", lambda _name: module)
+    bulk = message_rows.compiled_bulk(name, rows)  # type: ignore[arg-type]
 
     def is_left(*values: bytes) -> bool:
         messages = Messages.from_pairs([(None, value) for value in values])
@@ -110,7 +110,7 @@ def test_a_batch_loads_compiled_code_from_so_many_messages_or_bytes_on(monkeypat
     assert is_left(b"x")
     assert not is_left(b"xx")
     assert not is_left(b"", b"", b"")
-    monkeypatch.setattr(compiled_bulk, "_BYTES_MIN", 1 << 20)
+    monkeypatch.setattr(message_rows, "_BYTES_MIN", 1 << 20)
     assert is_left(b"xx", b"xx")
     assert not is_left(b"xx", b"xx", b"xx")
     monkeypatch.setitem(sys.modules, name, ModuleType(name))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.protocols.avro.decoder import AvroOptions
-from ticdc_assets.protocols.columnar import compiled_bulk
+from ticdc_assets.protocols.columnar import message_rows
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.protocol import StreamSettings
@@ -27,7 +27,7 @@ MANY = 64
 
 @pytest.fixture(autouse=True)
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_bulk, "_MESSAGES_MIN", 0)
+    monkeypatch.setattr(message_rows, "_MESSAGES_MIN", 0)
 
 
 def bulk_of(protocol: str) -> Bulk:

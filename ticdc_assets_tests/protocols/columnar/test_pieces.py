@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.protocols.canal_json import files_bulk
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.columnar import scanned_rows
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.csv import bulk as csv_bulk
@@ -41,14 +41,14 @@ def of_csv() -> list[Row]:
 
 def of_lines() -> list[Row]:
     return storage_rows.of_bulk(
-        files_bulk.read_stream(io.BytesIO(LINES), ("a", "b"), "f", ("s", "t"), batch_bytes=1 << 20)
+        canal_json_bulk.read_stream(io.BytesIO(LINES), ("a", "b"), "f", ("s", "t"), batch_bytes=1 << 20)
     )
 
 
 SIZES = [
     (scanned_rows, "_CELLS_MAX", of_messages),
     (csv_bulk, "_FIELDS_MAX", of_csv),
-    (files_bulk, "_CELLS_MAX", of_lines),
+    (canal_json_bulk, "_CELLS_MAX", of_lines),
 ]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError, NotYetError
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.canal_json import files_bulk
 from ticdc_assets.protocols.columnar.raw_rows import BulkUnsupported
 from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv.options import CsvOptions
@@ -52,7 +52,7 @@ def csv_record(size: int) -> bytes:
 
 
 def lines(data: bytes, batch_bytes: int = 64) -> list[Any]:
-    found = files_bulk.read_stream(io.BufferedReader(io.BytesIO(data)), ("v",), "here", ("s", "t"), batch_bytes)  # type: ignore[arg-type]
+    found = canal_json_bulk.read_stream(io.BufferedReader(io.BytesIO(data)), ("v",), "here", ("s", "t"), batch_bytes)  # type: ignore[arg-type]
     return [value for rows in found for value in rows.wire[0].to_pylist()]
 
 
@@ -76,7 +76,7 @@ def dumped_row(size: int) -> bytes:
 
 READERS = [
     (csv_bulk, csv_rows, csv_record, 2 * LARGEST, BulkUnsupported, "a record without an end"),
-    (files_bulk, lines, line, 2 * LARGEST, BulkUnsupported, "a line without an end"),
+    (canal_json_bulk, lines, line, 2 * LARGEST, BulkUnsupported, "a line without an end"),
     (dump_rows, dumped, dumped_row, LARGEST, DecodeError, f"found none in {LARGEST} bytes"),
 ]
 """The buffer doubles while a record does not end in it; two of them look at its size before that."""

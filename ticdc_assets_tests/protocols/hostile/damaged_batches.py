@@ -19,10 +19,10 @@ import orjson
 import pyarrow as pa
 
 # Small batches are read in bulk too once the code is loaded.
-import ticdc_assets.protocols.canal_json.messages_bulk
+import ticdc_assets.protocols.canal_json.bulk
 import ticdc_assets.protocols.open_protocol.bulk
 import ticdc_assets.protocols.simple.avro.bulk
-import ticdc_assets.protocols.simple.json.bulk  # noqa: F401
+import ticdc_assets.protocols.simple.json_bulk  # noqa: F401
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages, TableRows
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE

@@ -18,12 +18,11 @@ import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, SchemaError
+from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
-from ticdc_assets.protocols.debezium import decoder as debezium
 from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.formats.frames.bodies import frames
+from ticdc_assets.protocols.formats.bodies import Compression, frames
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.protocol import MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY
@@ -34,7 +33,7 @@ from ticdc_assets.schema.model import Column, TableSchema
 from ticdc_assets.sources.capture import messages
 from ticdc_assets_tests.fixtures import CORPUS, Workload
 from ticdc_assets_tests.protocols import happened
-from ticdc_assets_tests.protocols.formats.frames.written import framed
+from ticdc_assets_tests.protocols.formats.written import framed
 from ticdc_assets_tests.protocols.hostile.mutations import Mutant, Seed, alone, key_and_value
 
 SEED_BYTES_MAX = 4096

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.errors import DecodeError, NotYetError, SchemaError, SourceError
+from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.protocols.canal_json import files_bulk as canal_json_bulk
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, BulkUnsupported, Incomplete, RawRows
 from ticdc_assets.protocols.csv import bulk as csv_bulk
 from ticdc_assets.protocols.csv import decoder as csv

@@ -23,7 +23,7 @@ from ticdc_assets.protocols.values.checksum import Checksum, with_checksum
 from ticdc_assets.protocols.values.text import TextForms, time_zone
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
-from ticdc_assets_tests.protocols.formats.frames.written import framed
+from ticdc_assets_tests.protocols.formats.written import framed
 
 # -- values -----------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
+from ticdc_assets.protocols.open_protocol.columns import column
 from ticdc_assets.protocols.open_protocol.decoder import value
-from ticdc_assets.protocols.open_protocol.protocol import column
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column

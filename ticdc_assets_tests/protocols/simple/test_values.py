@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.formats.json.negative_zero import NegativeZero
+from ticdc_assets.protocols.formats.bodies import NegativeZero
 from ticdc_assets.protocols.simple.decoder import value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 

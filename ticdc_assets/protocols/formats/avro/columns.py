@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols.formats.avro.batches import AvroBatchReader, ByteSlab, Ints, Mask
 from ticdc_assets.protocols.formats.avro.values import DECIMAL_BYTES_MAX, decimal_text
+from ticdc_assets.protocols.formats.string_arrays import not_utf8
 from ticdc_assets.schema.arrow_types import DECIMAL_DIGITS_MAX
 
 _NARROW_BYTES_MAX: Final = 16
@@ -140,21 +141,11 @@ def _pieces(slab: ByteSlab, start: Ints, length: Ints, active: Mask | None, rows
 
 def texts(raw: pa.Array) -> BuiltColumn:
     """Binary values as text; values that are not UTF-8 become null and are reported."""
-    try:
-        return BuiltColumn(raw.cast(pa.string()))
-    except pa.ArrowInvalid:
-        invalid = np.array([not _is_text(one) for one in raw.to_pylist()], np.bool_)
-        kept = pc.if_else(pa.array(invalid), pa.scalar(None, pa.binary()), raw)
-        return BuiltColumn(kept.cast(pa.string()), invalid)
-
-
-def _is_text(raw: bytes | None) -> bool:
-    try:
-        if raw is not None:
-            raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    invalid = not_utf8(raw)
+    if invalid is None:
+        return BuiltColumn(raw.view(pa.string()))
+    kept = pc.if_else(pa.array(invalid), pa.scalar(None, pa.binary()), raw)
+    return BuiltColumn(kept.cast(pa.string()), invalid)
 
 
 def _decimal(precision: int, scale: int) -> ReadVector:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ticdc_assets.protocols.formats.jit import compiled, inlined
-from ticdc_assets.protocols.formats.json.literals import signed
+from ticdc_assets.protocols.formats.simd import signed
 from ticdc_assets.protocols.formats.string_arrays import Bytes
 from ticdc_assets.tso import INT64_MAX
 

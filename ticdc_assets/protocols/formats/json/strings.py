@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from ticdc_assets.protocols.formats.jit import compiled, inlined
-from ticdc_assets.protocols.formats.json.literals import signed
-from ticdc_assets.protocols.formats.simd import VECTOR, below, equal, lowest
+from ticdc_assets.protocols.formats.simd import VECTOR, below, equal, lowest, signed
 from ticdc_assets.protocols.formats.string_arrays import Bytes
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPEN_LIST, _CLOSE_LIST, _ZERO, _NINE, _U, _SPACE = b'"\\,:[]09u '

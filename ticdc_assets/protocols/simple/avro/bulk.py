@@ -18,7 +18,7 @@ from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.formats.avro.columns import BuiltColumn
 from ticdc_assets.protocols.simple.avro.batches import ColumnSetGroup, parts
-from ticdc_assets.protocols.simple.avro.image_scanner import NOT_SENT, STRING, TIMESTAMP
+from ticdc_assets.protocols.simple.avro.images import NOT_SENT, STRING, TIMESTAMP
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.formats.bodies import Compression
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import (
     decoder as simple,
 )
 from ticdc_assets.protocols.simple.avro import bulk as simple_avro_bulk
-from ticdc_assets.protocols.simple.avro.image_scanner import _hash
+from ticdc_assets.protocols.simple.avro.images import _hash
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import Workload, workloads
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import (

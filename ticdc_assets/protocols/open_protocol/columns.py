@@ -1,4 +1,4 @@
-"""The entry of the Open Protocol, and its values as columns: the bulk form of `decoder.value`."""
+"""The values of the Open Protocol as columns: the bulk form of `decoder.value`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
 from ticdc_assets.protocols.columnar.raw_rows import NUMBER_TYPE
-from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.open_protocol import decoder
-from ticdc_assets.protocols.open_protocol.decoder import NUMBERS, QUOTED, TEXTS, OpenProtocolOptions
-from ticdc_assets.protocols.protocol import MessageProtocol, StreamSettings
+from ticdc_assets.protocols.open_protocol.decoder import NUMBERS, QUOTED, TEXTS
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import arrow_type, is_binary
-from ticdc_assets.schema.model import Column, Kind, MySqlType, TableSchema
+from ticdc_assets.schema.model import Column, Kind, MySqlType
 
 _BLOB: Final = MySqlType(Kind.BLOB)
 
@@ -44,7 +41,7 @@ def _fast(column_type: MySqlType, texts: pa.Array, forms: TextForms) -> pa.Array
     binary = is_binary(column_type)
     if binary and column_type.kind in QUOTED:
         # Compiled code: it is loaded already where there are rows in bulk, and this module is always loaded.
-        from ticdc_assets.protocols.formats.escapes import unescaped
+        from ticdc_assets.protocols.values.binary_columns import unescaped
 
         found = unescaped(texts)
         if found is None:
@@ -64,23 +61,3 @@ def _wires(array: pa.Array) -> list[Any]:
     if array.type != NUMBER_TYPE:
         return list(array.to_pylist())
     return [None if found is None else orjson.loads(found["number"]) for found in array.to_pylist()]
-
-
-def _options(settings: StreamSettings) -> OpenProtocolOptions:
-    return OpenProtocolOptions(settings.compression, settings.output_old_value, settings.only_output_updated_columns)
-
-
-def _infer(row: RowEvent) -> TableSchema:
-    return decoder.infer_table(row.schema, row.table, row.hints.columns)
-
-
-PROTOCOL: Final = MessageProtocol(
-    name="open-protocol",
-    title="Open Protocol",
-    decode=decoder.decode,
-    value=decoder.value,
-    options=_options,
-    open_claim=decoder.open_claim,
-    infer=_infer,
-    bulk=compiled_bulk("ticdc_assets.protocols.open_protocol.bulk", column),
-)

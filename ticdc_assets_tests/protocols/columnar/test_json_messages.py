@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.protocols.columnar import message_bodies
-from ticdc_assets.protocols.columnar.message_bodies import bodies
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.columnar import json_messages
+from ticdc_assets.protocols.columnar.json_messages import bodies
+from ticdc_assets.protocols.formats.bodies import Compression
 
 CODECS = {Compression.NONE: None, Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}
 
@@ -42,7 +42,7 @@ def test_objects_in_utf8_are_taken_and_nothing_else(compression: Compression):
 
 @pytest.mark.parametrize("compression", CODECS)
 def test_a_body_may_be_so_large_and_no_larger(compression: Compression, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(message_bodies, "BODY_BYTES_MAX", 200)
+    monkeypatch.setattr(json_messages, "BODY_BYTES_MAX", 200)
     largest = b"{" + b"x" * 199
 
     assert taken([largest, largest + b"x", b"{}"], compression) == [(0, largest), (2, b"{}")]
@@ -50,7 +50,7 @@ def test_a_body_may_be_so_large_and_no_larger(compression: Compression, monkeypa
 
 @pytest.mark.parametrize("compression", CODECS)
 def test_a_batch_may_hold_so_much_and_no_more(compression: Compression, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(message_bodies, "BATCH_BYTES_MAX", 400)
+    monkeypatch.setattr(json_messages, "BATCH_BYTES_MAX", 400)
     half = b"{" + b"x" * 199
 
     assert [number for number, _ in taken([half, half], compression)] == [0, 1]

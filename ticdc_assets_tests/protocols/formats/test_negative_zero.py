@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.formats.json.negative_zero import NegativeZero, json_row
+from ticdc_assets.protocols.formats.bodies import NegativeZero, json_row
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import Column, Kind, MySqlType

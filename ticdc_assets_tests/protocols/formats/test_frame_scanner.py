@@ -8,19 +8,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.protocols.columnar.message_bodies import bodies
-from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.formats.frames.scanner import FRAMES_MAX
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.columnar.json_messages import bodies
+from ticdc_assets.protocols.formats.bodies import Compression, frames
+from ticdc_assets.protocols.formats.frame_scanner import FRAMES_MAX
 from ticdc_assets.protocols.open_protocol.bulk import split, texts_of
+from ticdc_assets_tests.protocols.formats.written import framed
 
 PIECES = st.sampled_from(
     [b"a" * 30, b"a", "é".encode(), "€".encode(), "𝄞".encode(), b"\xff", b"\xe2\x82", b"\xed\xa0\x80"]
 )
 BODIES = st.lists(st.lists(PIECES, max_size=5).map(lambda pieces: b"{" + b"".join(pieces)) | st.binary(max_size=3))
-
-
-def framed(*parts: bytes) -> bytes:
-    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 @settings(deadline=None)  # the first call compiles
@@ -86,3 +84,28 @@ def test_frames_follow_the_prefix(message, count):
     _, counts = split(pa.array([message, None], pa.binary()), b"\0\1")
 
     assert counts.tolist() == [count, 0]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.binary(max_size=20),
+            st.lists(st.binary(max_size=4), max_size=4).map(lambda bodies: framed(*bodies)),
+        )
+    )
+)
+def test_frames_of_a_batch_are_those_of_each_message(messages):
+    found, counts = split(pa.array(messages, pa.binary()), b"")
+
+    wanted = [_frames(message) for message in messages]
+    assert [len(bodies) for bodies in wanted] == counts.tolist()
+    assert [body for bodies in wanted for body in bodies] == found.bodies.to_pylist()
+
+
+def _frames(message: bytes | None) -> list[bytes]:
+    try:
+        return list(frames(message or b"", "here"))
+    except DecodeError:
+        return []

@@ -6,14 +6,17 @@ malformed input is a DecodeError, never another exception.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.schema.model import Kind, MySqlType
 
 LENGTH_BYTES: Final = 8
 MAX_FRAMES: Final = 1 << 16
@@ -24,6 +27,18 @@ MAX_RATIO: Final = 256
 """An lz4 block grows at most 255-fold, a snappy block 22-fold; a higher ratio is a decompression bomb."""
 _CHUNK_BYTES: Final = 1 << 20
 _VARINT_BYTES: Final = 5
+REALS: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_TOKEN: Final = re.compile(rb"-0[^0-9.eE]")
+"""A text value may match it too. Such a message is parsed twice, with the same result."""
+_INT64_MIN, _UINT64_MAX = -(1 << 63), (1 << 64) - 1
+
+
+class Compression(StrEnum):
+    """TiCDC's `large-message-handle-compression`: each body by itself, lz4 as a frame, snappy as a block."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    SNAPPY = "snappy"
 
 
 def frames(data: bytes, where: str) -> Iterator[bytes]:
@@ -128,3 +143,35 @@ def _bad(where: str, expected: str, found: str) -> DecodeError:
     return DecodeError(
         where, expected, found, "Compare the changefeed's protocol and compression with the configured ones."
     )
+
+
+class NegativeZero(int):
+    """A number that is written `-0`, as Go writes a negative zero of a FLOAT or DOUBLE.
+
+    For the JSON parser it is the integer 0. The sign is kept until the type of the column is known.
+    """
+
+    def in_column(self, of: MySqlType) -> int | float:
+        """The number in a column of this type."""
+        return -0.0 if of.kind in REALS else 0
+
+
+def json_row(body: bytes, where: str, images: tuple[str, ...]) -> dict[str, Any]:
+    """Parse a JSON object like `json_object`, but each `-0` inside the members `images` is a NegativeZero."""
+    found = json_object(body, where)
+    if _TOKEN.search(body) is None:
+        return found
+    try:
+        signed = json.loads(body, parse_int=_whole)
+    except RecursionError:
+        advice = "Compare the message with those of TiCDC; it stays in quarantine."
+        raise DecodeError(where, "a JSON object", "one of too many levels", advice) from None
+    return {name: signed[name] if name in images else value for name, value in found.items()}
+
+
+def _whole(text: str) -> int | float:
+    """A whole number as `json_object` reads it: a float beyond 64 bits."""
+    if text == "-0":
+        return NegativeZero()
+    number = int(text)
+    return number if _INT64_MIN <= number <= _UINT64_MAX else float(text)

@@ -9,7 +9,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from ticdc_assets.protocols.simple.avro.image_scanner import (
+from ticdc_assets.protocols.simple.avro.images import (
     BYTES,
     DOUBLE,
     FLOAT,
@@ -23,9 +23,10 @@ from ticdc_assets.protocols.simple.avro.image_scanner import (
     _length,
     _long,
     _value,
+    column_names,
+    empty_cells,
     scan_images,
 )
-from ticdc_assets.protocols.simple.avro.images import column_names, empty_cells
 
 NONE = -1
 

@@ -10,14 +10,13 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.protocols.canal_json import messages_bulk
+from ticdc_assets.protocols.canal_json import bulk
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
-from ticdc_assets.protocols.columnar.compiled_bulk import compiled_bulk
-from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
+from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, compiled_bulk
 from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream, agree
 
-FORM = Stream("canal-json", messages_bulk.BULK, CanalJsonOptions())
+FORM = Stream("canal-json", bulk.BULK, CanalJsonOptions())
 COLUMN_SETS_MAX = 16
 
 
@@ -88,7 +87,7 @@ def test_a_message_of_another_id_is_official_canals_and_left():
     assert not agree(FORM, [(key, (value or b"").replace(b'"id":0', b'"id":7', 1))])
 
 
-@pytest.mark.parametrize("read", [messages_bulk.BULK.heads, messages_bulk.BULK.rows])
+@pytest.mark.parametrize("read", [bulk.BULK.heads, bulk.BULK.rows])
 def test_rows_without_commit_ts_are_left_where_all_must_have_one(read):
     pairs = [insert("id"), message('{"id":"1"}', extension="")]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.debezium.decoder import DebeziumOptions, decode, value
+from ticdc_assets.protocols.debezium import DebeziumOptions, decode, value
 from ticdc_assets.protocols.events import Op
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from ticdc_assets.protocols.formats.frames.bodies import LENGTH_BYTES
+from ticdc_assets.protocols.formats.bodies import LENGTH_BYTES
 from ticdc_assets.protocols.formats.jit import compiled, inlined
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask

@@ -1,1 +1,0 @@
-"""Debezium JSON as TiCDC writes it."""

@@ -1,1 +1,0 @@
-"""The bodies of messages: length-prefixed frames, compression, JSON objects."""

@@ -1,1 +1,0 @@
-"""The JSON encoding of the Simple protocol, read in compiled passes."""
