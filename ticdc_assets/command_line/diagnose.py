@@ -116,8 +116,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from ticdc_assets.commands.diagnose.inspect import inspect
-    from ticdc_assets.commands.diagnose.inspect_config import inspect_config, is_config
+    from ticdc_assets.commands.diagnose.inspect import inspect, inspect_config, is_config
 
     if is_config(arguments.place):
         return inspect_config(arguments.place, arguments.all, arguments.json)

@@ -114,6 +114,6 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 def _resync(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.repair.resync import resync
+    from ticdc_assets.commands.repair.repair import resync
 
     return resync(config, only(config, chosen), arguments.tables, arguments.at, arguments.json)

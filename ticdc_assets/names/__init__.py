@@ -9,8 +9,17 @@ is kept too: SQL, REST and file catalogs distinguish names by case, but Hive and
 
 from __future__ import annotations
 
-from ticdc_assets.names.columns import OWN_PREFIX, column_name, source_column_name
-from ticdc_assets.names.encoding import ENCODED_BYTES_MAX, OP_NAME_CHARS_MAX, asset_key_part, decode, encode, op_name
+from ticdc_assets.names.encoding import (
+    ENCODED_BYTES_MAX,
+    OP_NAME_CHARS_MAX,
+    OWN_PREFIX,
+    asset_key_part,
+    column_name,
+    decode,
+    encode,
+    op_name,
+    source_column_name,
+)
 from ticdc_assets.names.identifiers import (
     FIELDS,
     IdentifierTemplates,

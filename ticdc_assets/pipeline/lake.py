@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from ticdc_assets.protocols.csv.options import CsvOptions
     from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.schema.history.fold.cache import Folds
-    from ticdc_assets.schema.history.fold.events import Known
+    from ticdc_assets.schema.history.fold.events import Folds, Known
     from ticdc_assets.schema.history.source_table import History, SourceTable
 
 
@@ -133,7 +132,7 @@ class Lake:
     def folds(self) -> Folds:
         # The grammar of statements takes long to import; commands that only read records do without it.
         from ticdc_assets.pipeline.user_schemas import known_of
-        from ticdc_assets.schema.history.fold.cache import Folds
+        from ticdc_assets.schema.history.fold.events import Folds
 
         return Folds(known_of(self.changefeed))
 

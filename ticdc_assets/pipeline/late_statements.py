@@ -20,7 +20,7 @@ from ticdc_assets.pipeline.changed_settings import settings_holds
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.renamed_tables import changelog_of
 from ticdc_assets.schema.history.source_table import SourceName, SourceTable, fold_name
-from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
+from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.locations import set_aside
 from ticdc_assets.tables.progress import CHANGEFEED, source_table_of
@@ -54,14 +54,14 @@ def late_statements(lake: Lake, plan: Plan) -> LateStatements:
     held = settings_holds(lake, plan)
     if plan.record is None or not has_comparable_times(lake):
         return LateStatements(held=held)
-    again, alike = set(), folded_alike(plan.history.source_tables)
+    again = set()
     replaced = [table for table in plan.record.tables if is_replaced(table, plan.source_tables)]
     names = {name for table in replaced for name in _names_of(lake, table)}
     for table in plan.record.tables:
         commit_range = plan.commit_ranges.get(table.source_table)
         if commit_range is None or table.changelog is None or table.source_table in held:
             continue
-        now = WrittenHistory.of(commit_range.source_table, alike)
+        now = WrittenHistory.of(commit_range.source_table)
         if table.history == now.digest:
             continue
         changelog = changelog_of(lake, plan, commit_range.source_table)
@@ -81,9 +81,8 @@ def known_histories(lake: Lake, commit_ranges: Mapping[str, CommitRange]) -> dic
     commit_ts."""
     if not has_comparable_times(lake):
         return {}
-    alike = folded_alike(commit_range.source_table for commit_range in commit_ranges.values())
     return {
-        i: KnownHistory(WrittenHistory.of(commit_range.source_table, alike), commit_range.low, lake.by_arrival)
+        i: KnownHistory(WrittenHistory.of(commit_range.source_table), commit_range.low, lake.by_arrival)
         for i, commit_range in commit_ranges.items()
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.written_with import SETTINGS, written_history_of
 from ticdc_assets.tso import now

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ticdc_assets.errors import ConfigError, SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import created_tables
 from ticdc_assets.schema.evolution.evolve import create
 from ticdc_assets.schema.history.fold.events import Known
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
@@ -46,7 +47,7 @@ def _tables(paths: Iterable[Path]) -> Iterator[tuple[Path, SourceName, TableSche
         dumped = _DUMPLING.fullmatch(path.name)
         schema = unquote(dumped["schema"]) if dumped else path.name.partition(".")[0]
         try:
-            for name, statement in ddl.created_tables(path.read_text(encoding="utf-8"), schema):
+            for name, statement in created_tables(path.read_text(encoding="utf-8"), schema):
                 yield path, fold_name(*name), statement if isinstance(statement, SchemaError) else _created(statement)
         except (OSError, UnicodeDecodeError, SchemaError) as error:
             if dumped and isinstance(error, SchemaError):

@@ -20,7 +20,8 @@ import orjson
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression, NegativeZero, decompress, json_object, json_row
+from ticdc_assets.protocols.formats.bodies import NegativeZero, decompress, json_object, json_row
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import bit_width, decimal_shape

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.events import Event, RowEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.schema.model import Column, TableSchema
 
 Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]

@@ -26,7 +26,7 @@ from typing import Final
 
 from ticdc_assets import __version__
 from ticdc_assets.errors import MachineError
-from ticdc_assets.spark.class_path import spark_home
+from ticdc_assets.spark.packages import spark_home
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 KEPT_MAX: Final = 3

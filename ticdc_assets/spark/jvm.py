@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.spark import class_path
+from ticdc_assets.spark.packages import with_class_path
 from ticdc_assets.spark.requirements import signal_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def started(build: Callable[[], SparkSession], jars: Sequence[Path] = ()) -> Spa
         def __init__(self, *arguments: Any, **options: Any) -> None:
             _STARTING.append(self)  # before it runs, as an interrupt may come at any moment
             if jars:
-                options["env"] = class_path.extended(options["env"], jars)
+                options["env"] = with_class_path(options["env"], jars)
             super().__init__(*arguments, **options)
 
     true_popen, java_gateway.Popen = java_gateway.Popen, Noted

@@ -1,12 +1,13 @@
-"""The Maven packages that Spark's JVM needs for a catalog and its object store."""
+"""The Maven packages that Spark's JVM needs for a catalog and its object store, and their jars on Java's class path."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pwd
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,6 +41,12 @@ _SIGNED: Final = "rest.sigv4-enabled"
 IVY: Final = "spark.jars.ivy"
 _IVY_FOLDER: Final = ".ivy2.5.2"
 """Where Spark keeps downloaded packages, below the user's home folder."""
+_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
+"""Spark's scripts put it after Spark's own jars, so that no class of Spark is replaced."""
+
+_IN_ONE_JVM: Final = re.compile(r"local(\[.*\])?")
+_SEARCHED: Final = ("spark.jars", "spark.files", "spark.submit.pyFiles", "spark.driver.userClassPathFirst")
+"""Settings with which users control how Spark loads jars."""
 
 
 def packages_of(catalog: CatalogConfig, more: str = "") -> list[str]:
@@ -121,3 +128,44 @@ def _jars_of(packages: str, folder: Path) -> tuple[Path, ...] | None:
     parts = [part.strip().split(":") for part in packages.split(",") if part.strip()]
     jars = tuple(folder / f"{part[0]}_{part[1]}-{part[-1]}.jar" for part in parts if len(part) == 3)
     return jars if len(jars) == len(parts) and all(jar.is_file() for jar in jars) else None
+
+
+# -- the class path ----------------------------------------------------------------------------------------------------
+
+# Jars that Spark takes from its own search for packages are loaded by a class loader of their own, after the search,
+# and are copied for the executors. A driver that runs all tasks in its own JVM needs none of that.
+
+
+def may_be_on_class_path(
+    conf: Mapping[str, str], packages: Sequence[str], alone: Collection[str], environ: Mapping[str, str]
+) -> bool:
+    """Whether the packages can be on the class path.
+
+    Args:
+        alone: packages that need no others, without their versions.
+    """
+    return (
+        _IN_ONE_JVM.fullmatch(conf["spark.master"]) is not None
+        and not any(name in conf for name in _SEARCHED)
+        and all(package.rpartition(":")[0] in alone for package in packages)
+        and not _has_script(environ)
+    )
+
+
+def _has_script(environ: Mapping[str, str]) -> bool:
+    """Whether Spark reads a spark-env.sh, which may set the variable to something else."""
+    folder = environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
+    return (Path(folder) / "spark-env.sh").exists()
+
+
+def spark_home() -> Path:
+    """The folder of the Spark that PySpark starts."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
+
+
+def with_class_path(environ: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
+    """The environment of Spark's scripts with these jars at the end of the class path."""
+    present = [environ[_CLASS_PATH]] if environ.get(_CLASS_PATH) else []
+    return {**environ, _CLASS_PATH: ":".join((*present, *map(str, jars)))}

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ticdc_assets.spark.catalog_settings import CATALOGS
 from ticdc_assets.spark.jvm import end_start, forget_jvm, is_alive
-from ticdc_assets.spark.settings import session_conf
+from ticdc_assets.spark.settings import CATALOGS, session_conf
 from ticdc_assets.spark.start import start
 from ticdc_assets.spark.workers import Answer, Payload, SparkWorkers
 

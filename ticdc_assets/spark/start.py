@@ -23,12 +23,18 @@ from py4j.protocol import Py4JJavaError
 from ticdc_assets.config.reading.secrets import redacted
 from ticdc_assets.errors import EngineError, MachineError
 from ticdc_assets.faults import DEBUG_VARIABLE, interrupted_by, is_outage, log_named, note_frames
-from ticdc_assets.spark import class_archive, class_path
-from ticdc_assets.spark.catalog_settings import CATALOGS
+from ticdc_assets.spark import class_archive
 from ticdc_assets.spark.jvm import killed_while_starting, started
-from ticdc_assets.spark.packages import IVY, WITHOUT_DEPENDENCIES, ivy_folder, packages_fetched_once, require_jars
+from ticdc_assets.spark.packages import (
+    IVY,
+    WITHOUT_DEPENDENCIES,
+    ivy_folder,
+    may_be_on_class_path,
+    packages_fetched_once,
+    require_jars,
+)
 from ticdc_assets.spark.requirements import KILLED, require_java, require_user
-from ticdc_assets.spark.settings import PACKAGES, is_local, session_conf
+from ticdc_assets.spark.settings import CATALOGS, PACKAGES, is_local, session_conf
 from ticdc_assets.spark.worker_process import spare_archives
 from ticdc_assets.stack_frames import java_place
 
@@ -144,7 +150,7 @@ def java_start(config: Config) -> JavaStart:
 
 def _java_start(conf: Mapping[str, str], found: tuple[Path, ...]) -> JavaStart:
     packages = conf[PACKAGES].split(",")
-    jars = found if class_path.is_possible(conf, packages, WITHOUT_DEPENDENCIES, os.environ) else ()
+    jars = found if may_be_on_class_path(conf, packages, WITHOUT_DEPENDENCIES, os.environ) else ()
     # An archive fits where its class path is the beginning of Java's: so one archive serves all catalogs.
     archive = class_archive.archive_of(jars[:1], os.environ) if is_local(conf["spark.master"]) else None
     return JavaStart(jars, archive)

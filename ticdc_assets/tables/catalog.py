@@ -1,4 +1,4 @@
-"""The Iceberg catalog as pyiceberg opens it; Spark opens the same one (`ticdc_assets/spark/catalog_settings.py`)."""
+"""The Iceberg catalog as pyiceberg opens it; Spark opens the same one (`ticdc_assets/spark/settings.py`)."""
 
 from __future__ import annotations
 

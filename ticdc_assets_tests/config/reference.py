@@ -22,8 +22,7 @@ from ticdc_assets.config.keys.config_file import ConfigFile, SparkKeys
 from ticdc_assets.config.keys.dagster import DagsterKeys
 from ticdc_assets.config.keys.kafka import KafkaKeys, SecurityKeys
 from ticdc_assets.config.keys.object_store import ObjectStoreKeys
-from ticdc_assets.config.keys.source import AuthKeys, RegistryKeys, SourceKeys
-from ticdc_assets.config.keys.upstream import TlsKeys, UpstreamKeys
+from ticdc_assets.config.keys.source import AuthKeys, RegistryKeys, SourceKeys, TlsKeys, UpstreamKeys
 from ticdc_assets.config.reading.validation import Keys
 from ticdc_assets.config.reading.values import SETTING, TEXT, TEXTS, VARIABLE
 from ticdc_assets_tests.documentation.pages import REPOSITORY

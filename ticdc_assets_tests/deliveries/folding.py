@@ -13,7 +13,7 @@ from typing import Any
 
 from ticdc_assets.changes import layout
 from ticdc_assets.pipeline.mirror.segments import segments
-from ticdc_assets.schema.evolution.evolve import FillColumn, TruncateRows
+from ticdc_assets.schema.evolution.schema_state import FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.iceberg.properties import VERSION
 from ticdc_assets.tables.mirror.writer import Segment

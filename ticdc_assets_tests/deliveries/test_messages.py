@@ -11,8 +11,9 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.history import session_names
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
+from ticdc_assets.schema.history import sent_statements
 from ticdc_assets_tests.deliveries.examples import deliver
 from ticdc_assets_tests.deliveries.machine import MessageDeliveries
 from ticdc_assets_tests.deliveries.wires import WIRES, CanalJson, OpenProtocol, SimpleJson, Wire
@@ -67,7 +68,7 @@ def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeyp
     world.alter(0, "add index", 0, 1)
     world.transact([(0, "put", 2, 2)], 1)
     with monkeypatch.context() as patch:
-        patch.setattr(session_names, "statements_in", refused)
+        patch.setattr(sent_statements, "statements_in", refused)
         world.ticdc.send_all()
         world.capture.take_all()
         world.publish()
@@ -78,7 +79,7 @@ def test_rows_behind_a_statement_that_could_not_be_read_come_when_it_can(monkeyp
 def refused(text: str) -> tuple[ddl.Statement, ...]:
     if "ADD INDEX" in text:
         raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
-    return ddl.parse(text, "", restored=True)
+    return parse(text, "", restored=True)
 
 
 @pytest.mark.usefixtures("cheap")

@@ -15,7 +15,7 @@ from ticdc_assets.cli import main
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.commands.read.verify import as_object as verdict_as_object
 from ticdc_assets.commands.repair.rebuild import as_objects as rebuilt_as_objects
-from ticdc_assets.commands.repair.resync import as_objects as resynced_as_objects
+from ticdc_assets.commands.repair.repair import as_objects as resynced_as_objects
 from ticdc_assets.pipeline.history.verification import Comparison, RowDifference
 from ticdc_assets.pipeline.history.verify import TableVerdict
 from ticdc_assets.pipeline.rebuild.run import RebuildReport

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.debezium import DebeziumOptions, decode, value, values
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression, NegativeZero
+from ticdc_assets.protocols.formats.bodies import NegativeZero
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.capture import messages

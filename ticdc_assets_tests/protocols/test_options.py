@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions
 from ticdc_assets.protocols.events import Op, RowEvent, RowHints
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY

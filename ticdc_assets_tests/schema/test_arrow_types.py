@@ -8,6 +8,7 @@ import pytest
 from ticdc_assets.schema.arrow_types import arrow_type, bit_width, decimal_shape, integer_range, wraps
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.history.fold.events import fold
+from ticdc_assets.schema.model import Kind
 from ticdc_assets_tests.schema.history.histories import event
 
 
@@ -55,6 +56,53 @@ def test_bits_are_a_number_of_their_width(written: str, width: int, found: pa.Da
 def test_numbers_have_room_for_their_signs_and_bytes_are_no_text(written: str, found: pa.DataType):
     [column] = fold([event(1, "t", f"CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` {written})")]).source_tables
     assert arrow_type(column.newest.columns[1].type) == found
+
+
+TYPES = [
+    ("TINYINT(1)", pa.int32()),
+    ("MEDIUMINT UNSIGNED", pa.int32()),
+    ("INT", pa.int32()),
+    ("INT UNSIGNED", pa.int64()),
+    ("BIGINT", pa.int64()),
+    ("BIGINT UNSIGNED", pa.decimal128(20, 0)),
+    ("BIT", pa.int64()),
+    ("BIT(63)", pa.int64()),
+    ("BIT(64)", pa.decimal128(20, 0)),
+    ("YEAR", pa.int32()),
+    ("FLOAT UNSIGNED", pa.float32()),
+    ("DOUBLE", pa.float64()),
+    ("DECIMAL", pa.decimal128(10, 0)),
+    ("DECIMAL(38,30)", pa.decimal128(38, 30)),
+    ("DECIMAL(39,0)", pa.string()),
+    ("CHAR(3)", pa.string()),
+    ("LONGTEXT", pa.string()),
+    ("BINARY(3)", pa.binary()),
+    ("TINYBLOB", pa.binary()),
+    ("DATE", pa.date32()),
+    ("DATETIME(6)", pa.timestamp("us")),
+    ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
+    ("TIME", pa.string()),
+    ("ENUM('a')", pa.string()),
+    ("SET('a')", pa.string()),
+    ("JSON", pa.string()),
+    ("VECTOR(2)", pa.list_(pa.float32())),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TYPES)
+def test_each_type_has_its_arrow_type(text, expected):
+    assert expected == arrow_type(parse_type(text))
+
+
+def test_each_kind_has_an_arrow_type():
+    types = {kind: arrow_type(parse_type(kind.value)) for kind in Kind}
+
+    assert {kind.value for kind, of in types.items() if of == pa.string()} == {
+        *("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "TIME", "ENUM", "SET", "JSON"),
+    }
+    assert {kind.value for kind, of in types.items() if of == pa.binary()} == {
+        *("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"),
+    }
 
 
 RANGES = [

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.spark import class_path
-from ticdc_assets.spark.packages import packages_fetched_once
+from ticdc_assets.spark.packages import may_be_on_class_path, packages_fetched_once, with_class_path
 from ticdc_assets.spark.settings import session_conf
 from ticdc_assets.spark.start import java_start
 from ticdc_assets_tests.config.config_file import loaded, with_feed
@@ -29,23 +28,23 @@ ALONE = {"org.a:b"}
 def test_packages_are_on_the_class_path_of_a_jvm_that_does_all_the_work(
     conf: dict[str, str], packages: list[str], possible: bool
 ):
-    assert class_path.is_possible(conf, packages, ALONE, {}) is possible
+    assert may_be_on_class_path(conf, packages, ALONE, {}) is possible
 
 
 def test_a_script_that_may_set_the_class_path_leaves_the_packages_to_spark(tmp_path: Path):
     conf, environ = {"spark.master": "local"}, {"SPARK_CONF_DIR": str(tmp_path)}
-    assert class_path.is_possible(conf, ["org.a:b:1"], ALONE, environ)
+    assert may_be_on_class_path(conf, ["org.a:b:1"], ALONE, environ)
 
     (tmp_path / "spark-env.sh").write_text("SPARK_DIST_CLASSPATH=$(hadoop classpath)\n")
 
-    assert not class_path.is_possible(conf, ["org.a:b:1"], ALONE, environ)
+    assert not may_be_on_class_path(conf, ["org.a:b:1"], ALONE, environ)
 
 
 def test_jars_follow_what_the_user_put_on_the_class_path():
     environ = {"SPARK_DIST_CLASSPATH": "/hadoop/*", "A": "b"}
 
-    assert class_path.extended(environ, [Path("/a.jar")]) == {"SPARK_DIST_CLASSPATH": "/hadoop/*:/a.jar", "A": "b"}
-    assert class_path.extended({}, [Path("/a.jar"), Path("/b.jar")]) == {"SPARK_DIST_CLASSPATH": "/a.jar:/b.jar"}
+    assert with_class_path(environ, [Path("/a.jar")]) == {"SPARK_DIST_CLASSPATH": "/hadoop/*:/a.jar", "A": "b"}
+    assert with_class_path({}, [Path("/a.jar"), Path("/b.jar")]) == {"SPARK_DIST_CLASSPATH": "/a.jar:/b.jar"}
 
 
 def test_the_first_start_lets_spark_download_and_later_ones_take_the_jars(tmp_path: Path):

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.spark.catalog_settings import catalog_conf
-from ticdc_assets.spark.settings import for_a_long_session, session_conf
+from ticdc_assets.spark.settings import catalog_conf, for_a_long_session, session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
 

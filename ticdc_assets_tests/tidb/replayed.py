@@ -14,19 +14,12 @@ import pyarrow as pa
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.schema.arrow_types import BINARY_KINDS, INTEGER_BITS, arrow_type
-from ticdc_assets.schema.ddl import parser as ddl
 from ticdc_assets.schema.ddl.mysql_types import parse_type
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl.statements import AlterTable, CreateTable, TruncateTable
-from ticdc_assets.schema.evolution.evolve import (
-    ConvertColumn,
-    DeletePartitions,
-    FillColumn,
-    Shape,
-    TruncateRows,
-    alter_all,
-    create,
-    promotes,
-)
+from ticdc_assets.schema.evolution.evolve import alter_all, create
+from ticdc_assets.schema.evolution.promotion import promotes
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, DeletePartitions, FillColumn, Shape, TruncateRows
 from ticdc_assets.schema.model import Kind, MySqlType, TableSchema
 from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.conversion.literals import spark_type, typed_literal
@@ -261,7 +254,7 @@ def steps_of(history: History) -> Iterator[Step]:
 
 
 def _apply(made: Step, shape: Shape | None, zone: str, name: str) -> Shape:
-    [statement] = ddl.parse(made.sql, SCHEMA, restored=True)
+    [statement] = parse(made.sql, SCHEMA, restored=True)
     if isinstance(statement, CreateTable):
         shape = create(statement)
         made.shape = shape.table

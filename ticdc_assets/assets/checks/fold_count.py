@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.newest import newest_of_each
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
 from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:

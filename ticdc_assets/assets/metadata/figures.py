@@ -16,7 +16,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
 from ticdc_assets.pipeline.report import Findings
 from ticdc_assets.printable import printable
-from ticdc_assets.schema.ddl.mysql_types import format_type
+from ticdc_assets.schema.ddl.mysql_types import type_text
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _column(field: LakeField, known: Mapping[int, Column], key: set[str]) -> dg.
 def _type(field: LakeField, known: Mapping[int, Column]) -> str:
     column = known.get(field.uid or 0)
     if column is not None:
-        return format_type(column.type)
+        return type_text(column.type)
     if not 0 < len(field.fields) <= _MEMBERS_MAX:
         return field.type
     return f"{field.type}<{', '.join(f'{member.name}: {_type(member, known)}' for member in field.fields)}>"

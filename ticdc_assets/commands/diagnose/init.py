@@ -12,8 +12,7 @@ from urllib.parse import quote, urlsplit
 import yaml
 
 from ticdc_assets.commands.diagnose.doctor import doctor
-from ticdc_assets.commands.diagnose.inspect import headlines
-from ticdc_assets.commands.diagnose.inspect_config import compared_with_source, print_comparison
+from ticdc_assets.commands.diagnose.inspect import compared_with_source, headlines, print_comparison
 from ticdc_assets.commands.output.each import EXIT_FAILED
 from ticdc_assets.commands.output.terminal import Terminal
 from ticdc_assets.config import editor_line, load, redacted

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from ticdc_assets.config.keys.changefeed_keys import ChangefeedKeys
 from ticdc_assets.config.keys.dagster import dagster_of
-from ticdc_assets.config.keys.source import claim_check_of, registry_of, source_of
-from ticdc_assets.config.keys.upstream import upstream_of
+from ticdc_assets.config.keys.source import claim_check_of, registry_of, source_of, upstream_of
 from ticdc_assets.config.model.config import (
     BadInputPolicy,
     CatalogConfig,

@@ -12,8 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, Strict, 
 
 from ticdc_assets.config.keys.dagster import DagsterKeys
 from ticdc_assets.config.keys.partition_spec import PartitionSpecs
-from ticdc_assets.config.keys.source import RegistryKeys, SourceKeys
-from ticdc_assets.config.keys.upstream import UpstreamKeys
+from ticdc_assets.config.keys.source import RegistryKeys, SourceKeys, UpstreamKeys
 from ticdc_assets.config.model.config import HeldViews, OffsetRule, OnBadMessage, OnDrop, ZeroDates
 from ticdc_assets.config.reading.sections import kind_of, shown
 from ticdc_assets.config.reading.validation import Context, Keys, refused, refused_by

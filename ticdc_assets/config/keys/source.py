@@ -1,4 +1,5 @@
-"""The places of a changefeed's stream, schemas and large messages: as configured, else those of its sink URI."""
+"""The places of a changefeed's stream, schemas and large messages: as configured, else those of its sink URI; and the
+address and user of its TiDB."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from ticdc_assets.config.keys.kafka import KafkaKeys, kafka_of, kafka_of_sink_uri
 from ticdc_assets.config.model.sink import (
@@ -28,12 +29,15 @@ from ticdc_assets.config.model.source import (
     SchemaRegistry,
     Source,
     StorageSource,
+    Upstream,
+    UpstreamTls,
 )
 from ticdc_assets.config.reading.files import absolute_path
 from ticdc_assets.config.reading.secrets import Secret, Settings
 from ticdc_assets.config.reading.sections import Section
-from ticdc_assets.config.reading.validation import Context, Keys, Refusal, refuse_any
+from ticdc_assets.config.reading.validation import Context, Keys, Refusal, refuse_any, refused
 from ticdc_assets.config.reading.values import (
+    SETTING,
     VARIABLE,
     FilePath,
     FilledPath,
@@ -229,3 +233,52 @@ def claim_check_of(
         advice = "Add claim_check: with the folder or URI of claim-check-storage-uri."
         section.problem("claim_check", "where large messages are", "none", advice)
     return named
+
+
+# ---- upstream --------------------------------------------------------------------------------------------------------
+
+_PORTS: Final = range(1, 1 << 16)
+
+
+def _port(value: Any, info: ValidationInfo[Context]) -> int:
+    text = text_of(value, info.context, "port", numbers=True)
+    if not (text.isascii() and text.isdigit()) or int(text[:6]) not in _PORTS:
+        found = "another number" if text.isdigit() else "no number"
+        raise refused("a port between 1 and 65535", found, "Write the port of TiDB; its default is 4000.")
+    return int(text)
+
+
+def _tls(value: Any) -> Any:
+    """The keys; `true` is all of their defaults, and `false` is none."""
+    return {} if value is True else None if value is False else value
+
+
+class TlsKeys(Keys):
+    """TLS of the connection: encrypted, and the server is verified. `true` has all defaults."""
+
+    ca: FilePath = Field(
+        default=None, description="the PEM file that verifies the server; default: the system's authorities"
+    )
+    cert: FilePath = Field(default=None, description="the PEM file of the client's certificate")
+    key: FilePath = Field(default=None, description="the PEM file of its key")
+
+
+class UpstreamKeys(Keys):
+    """The TiDB of the changefeed. Without `tls` the connection is encrypted only if the server offers it."""
+
+    host: Text = Field(description="the name or address of a TiDB server", min_length=1)
+    user: Text = Field(description="the user who reads there, with SELECT on the tables", min_length=1)
+    port: Annotated[int, PlainValidator(_port), WithJsonSchema(SETTING)] = Field(default=4000, description="its port")
+    password: SecretText = Field(default=None, description="the password of the user")
+    tls: Annotated[TlsKeys | None, BeforeValidator(_tls)] = Field(
+        default=None, description="`true`, or `{ca, cert, key}`: PEM files", json_schema_extra=also({"type": "boolean"})
+    )
+
+
+def upstream_of(keys: UpstreamKeys, section: Section) -> Upstream:
+    """The upstream; `section` has its keys."""
+    tls = keys.tls
+    if tls is not None and (tls.cert is None) != (tls.key is None):
+        section.below("tls").problem("cert", "cert and key, or neither", "one of them", "Name both files.")
+    tls_of = None if tls is None else UpstreamTls(tls.ca, tls.cert, tls.key)
+    return Upstream(keys.host, keys.user, keys.port, keys.password, tls_of)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from ticdc_assets.config.reading.secrets import Settings, query_of, redacted
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.table_filter import ColumnSelectors
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 
 if TYPE_CHECKING:
     from ticdc_assets.protocols.csv.options import CsvOptions

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ticdc_assets.config.model.sink import DateSeparator, Protocol, SinkOptions
-from ticdc_assets.config.ticdc.table_rules import DISPATCHERS, SELECTORS
-from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, whole_number
+from ticdc_assets.config.ticdc.values import DISPATCHERS, SELECTORS, Inputs, at, boolean, integer, whole_number
 from ticdc_assets.errors import ConfigError
 
 _RAW_CHANGE: Final = "output-raw-change-event"

@@ -34,12 +34,22 @@ from ticdc_assets.config.reading.secrets import query_of
 from ticdc_assets.config.reading.sections import shown, similar
 from ticdc_assets.config.ticdc.limits import limits, refuse_lossy_options
 from ticdc_assets.config.ticdc.options import OPTIONS, PARAMETERS, SECTIONS, option_at
-from ticdc_assets.config.ticdc.table_rules import read_dispatch, read_selectors
-from ticdc_assets.config.ticdc.values import Inputs, at, boolean, integer, positive_number, text, tidy, word
+from ticdc_assets.config.ticdc.values import (
+    Inputs,
+    at,
+    boolean,
+    integer,
+    positive_number,
+    read_dispatch,
+    read_selectors,
+    text,
+    tidy,
+    word,
+)
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.plurals import counted
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 
 CSV_DELIMITER_CHARS_MAX: Final = 3
 _CUTOFF: Final = 0.84

@@ -29,7 +29,7 @@ from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, FillColumn
 from ticdc_assets.tables.mirror.effects import fill_value
 from ticdc_assets.tables.progress import field_ids_by_uid
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ticdc_assets.pipeline.history.tables import version_after
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, DeletePartitions, KeyChanged
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, DeletePartitions, KeyChanged
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 
 

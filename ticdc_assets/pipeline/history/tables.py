@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.evolution.schema_state import TruncateRows
 from ticdc_assets.schema.history.fold.events import in_order
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, Version, fold_name
 

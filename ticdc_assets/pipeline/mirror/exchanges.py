@@ -22,7 +22,7 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.mirror.exchange_worker import ANSWER, MovedRows, write_moved
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.segments import segments
-from ticdc_assets.schema.evolution.evolve import ExchangedRows
+from ticdc_assets.schema.evolution.schema_state import ExchangedRows
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.properties import VERSION

@@ -18,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from ticdc_assets.names import quote_path
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import changelog_files, reached_position
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.iceberg.properties import VERSION
 from ticdc_assets.tables.mirror.effects import fill_literal

@@ -30,7 +30,7 @@ from ticdc_assets.pipeline.quarantine import READ_AGAIN, quarantined_by_table
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
-from ticdc_assets.schema.history.written_history import WrittenHistory, folded_alike
+from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
@@ -193,7 +193,7 @@ def _check_all_is_there(
     another table do not count. Where the key was different, an update may be one change or two."""
     written = lake.catalog.load_table(changelog)
     was = written_history_of(written) or WrittenHistory.of(source_table)
-    now = WrittenHistory.of(source_table, folded_alike(lake.history().source_tables))
+    now = WrittenHistory.of(source_table)
     others = "".join(
         f" AND NOT (o.ts > {after_ts}{'' if until_ts is None else f' AND o.ts <= {until_ts}'})"
         for *_, after_ts, until_ts in was.names_lost(now)

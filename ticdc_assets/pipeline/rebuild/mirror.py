@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.run.mirrors import options_of, writer_of
 from ticdc_assets.pipeline.set_back import require_whole
-from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.evolution.schema_state import TruncateRows
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.spark import SparkWorkers

@@ -24,7 +24,7 @@ from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.pipeline.recorded.table import required
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.tables.mirror.effects import fill_value
 from ticdc_assets.tables.progress import field_ids_by_uid
 from ticdc_assets.tso import LOGICAL_BITS

@@ -15,7 +15,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import control_namespace
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import TruncateRows
+from ticdc_assets.schema.evolution.schema_state import TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control.records import WatermarkRecord

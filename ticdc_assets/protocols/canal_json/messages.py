@@ -17,7 +17,8 @@ from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json.decoder import Hint
 from ticdc_assets.protocols.events import Event, RowEvent
-from ticdc_assets.protocols.formats.bodies import Compression, decompress, json_object
+from ticdc_assets.protocols.formats.bodies import decompress, json_object
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema

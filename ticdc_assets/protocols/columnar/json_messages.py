@@ -27,7 +27,8 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     table_names,
     with_structs,
 )
-from ticdc_assets.protocols.formats.bodies import Compression, decompress
+from ticdc_assets.protocols.formats.bodies import decompress
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.json.template import JsonTemplate
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.string_arrays import Ints, Mask, joined, not_utf8

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.schema.model import Kind, MySqlType
 
 LENGTH_BYTES: Final = 8
@@ -31,14 +31,6 @@ REALS: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _TOKEN: Final = re.compile(rb"-0[^0-9.eE]")
 """A text value may match it too. Such a message is parsed twice, with the same result."""
 _INT64_MIN, _UINT64_MAX = -(1 << 63), (1 << 64) - 1
-
-
-class Compression(StrEnum):
-    """TiCDC's `large-message-handle-compression`: each body by itself, lz4 as a frame, snappy as a block."""
-
-    NONE = "none"
-    LZ4 = "lz4"
-    SNAPPY = "snappy"
 
 
 def frames(data: bytes, where: str) -> Iterator[bytes]:

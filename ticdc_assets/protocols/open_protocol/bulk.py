@@ -32,7 +32,8 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
     table_names,
     with_structs,
 )
-from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES, Compression
+from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frame_scanner import count_frames, cut_frames, objects
 from ticdc_assets.protocols.formats.json.template import (
     WITH_TYPES,

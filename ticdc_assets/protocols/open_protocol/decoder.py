@@ -18,13 +18,13 @@ from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import (
     MAX_BODY_BYTES,
-    Compression,
     NegativeZero,
     decompress,
     frames,
     json_object,
     json_row,
 )
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import is_binary

@@ -15,7 +15,8 @@ from typing import Any, Final
 import orjson
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.formats.bodies import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.formats.bodies import decompress, frames, json_object
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 

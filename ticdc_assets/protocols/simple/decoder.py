@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression, decompress, json_object, json_row
+from ticdc_assets.protocols.formats.bodies import decompress, json_object, json_row
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.table_schema import is_view, table_name, table_schema
 from ticdc_assets.protocols.values import native as native_values

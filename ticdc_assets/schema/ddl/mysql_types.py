@@ -2,7 +2,7 @@
 
 In: type text in any spelling that TiDB accepts (`INTEGER`, `NVARCHAR(5)`, `BOOL`, `CHAR(5) CHARACTER SET BINARY`, ...).
 Out: one `MySqlType` for each meaning. Text of a type that is not known is refused, never approximated.
-`parse_type(format_type(t)) == t` for every type that `parse_type` gives.
+`parse_type(type_text(t)) == t` for every type that `parse_type` gives.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.schema.arrow_types import BIT_WIDTH_MAX, DECIMAL_DIGITS_DEFAULT, INTEGER_BITS
+from ticdc_assets.schema.ddl.defaults import hex_value
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor, cursor_over
 from ticdc_assets.schema.ddl.tokens import TokenKind
 from ticdc_assets.schema.model import Default, Kind, MySqlType
@@ -74,25 +75,6 @@ def parse_type(text: str) -> MySqlType:
     found = read_type(cursor)
     cursor.finish("the end of the type")
     return sized_text(found.type, found.type.charset)
-
-
-def format_type(of: MySqlType) -> str:
-    """The type as TiDB writes it."""
-    return "".join((of.kind.value, _size_text(of), _suffix_text(of)))
-
-
-def _size_text(of: MySqlType) -> str:
-    if of.elements is not None:
-        labels = ("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in of.elements)
-        return f"({','.join(labels)})"
-    if of.length is None:
-        return ""
-    return f"({of.length})" if of.scale is None else f"({of.length},{of.scale})"
-
-
-def _suffix_text(of: MySqlType) -> str:
-    unsigned = " UNSIGNED" if of.unsigned else ""
-    return unsigned + (f" CHARACTER SET {of.charset.upper()}" if of.charset else "")
 
 
 def binary_form(of: MySqlType) -> MySqlType:
@@ -197,8 +179,7 @@ def _read_label(cursor: TokenCursor) -> str:
     cursor.skip_introducers()
     token = cursor.peek()
     if token.kind is TokenKind.HEX:
-        digits = cursor.take().text
-        return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")).decode("utf-8", "replace")
+        return hex_value(cursor.take().text).decode("utf-8", "replace")
     # MySQL strips trailing spaces of labels when the table is made.
     return cursor.string().rstrip(" ")
 

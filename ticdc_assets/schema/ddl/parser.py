@@ -12,108 +12,60 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import UNNAMED, Collation
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.alter_actions import drop_index, read_alter_table
 from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
 from ticdc_assets.schema.ddl.indexes import read_index_body
-from ticdc_assets.schema.ddl.statements import (
-    Action,
-    AddColumns,
-    AddIndex,
-    AddPartitions,
-    AddPrimaryKey,
-    AlterDatabase,
-    AlterDefault,
-    AlterTable,
-    CoalescePartitions,
-    ColumnDefinition,
-    ColumnPosition,
-    ConvertCharset,
-    CreateDatabase,
-    CreateTable,
-    DropColumn,
-    DropDatabase,
-    DropIndex,
-    DropPartitions,
-    DropPrimaryKey,
-    DropTables,
-    ExchangePartition,
-    ModifyColumn,
-    NoEffect,
-    RecoverTable,
-    RenameColumn,
-    RenameIndex,
-    RenameTable,
-    RenameTables,
-    ReorganizePartitions,
-    Repartition,
-    SetComment,
-    Statement,
-    TableName,
-    TruncatePartitions,
-    TruncateTable,
-)
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor, statement_cursors
-from ticdc_assets.schema.ddl.words import OTHER_OBJECTS, WITHOUT_EFFECT
 from ticdc_assets.schema.model import Index
 
-__all__ = [
-    "Action",
-    "AddColumns",
-    "AddIndex",
-    "AddPartitions",
-    "AddPrimaryKey",
-    "AlterDatabase",
-    "AlterDefault",
-    "AlterTable",
-    "CoalescePartitions",
-    "ColumnDefinition",
-    "ColumnPosition",
-    "ConvertCharset",
-    "CreateDatabase",
-    "CreateTable",
-    "DropColumn",
-    "DropDatabase",
-    "DropIndex",
-    "DropPartitions",
-    "DropPrimaryKey",
-    "DropTables",
-    "ExchangePartition",
-    "ModifyColumn",
-    "NoEffect",
-    "RecoverTable",
-    "RenameColumn",
-    "RenameIndex",
-    "RenameTable",
-    "RenameTables",
-    "ReorganizePartitions",
-    "Repartition",
-    "SetComment",
-    "Statement",
-    "TruncatePartitions",
-    "TruncateTable",
-    "created_tables",
-    "parse",
-]
+
+def _words(text: str) -> list[str]:
+    return text.split()
 
 
-def parse(query: str, default_schema: str, restored: bool | None = None) -> tuple[Statement, ...]:
+# Only what begins with a word of `_STATEMENTS` can change a table's columns, keys or rows without row events. A word
+# that is in none of these lists is refused.
+
+# Statements that change neither columns nor keys; the rows that they change, if any, come as row events.
+_WITHOUT_EFFECT: Final = frozenset(
+    _words("""
+    ADMIN ANALYZE BACKUP BEGIN BINLOG CACHE CALIBRATE CALL CANCEL CHANGE CHECK CHECKSUM CLONE COMMIT DEALLOCATE
+    DELETE DELIMITER DESC DESCRIBE DISTRIBUTE DO EXECUTE EXPLAIN FLUSH GET GRANT HANDLER HELP INSERT INSTALL KILL
+    LOAD LOCK OPTIMIZE PAUSE PLAN PREPARE PURGE QUERY RECOMMEND REFRESH RELEASE REPAIR REPLACE RESET RESIGNAL
+    RESTART RESUME REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW SHUTDOWN SIGNAL SPLIT START STOP TABLE TRACE TRAFFIC
+    UNINSTALL UNLOCK UPDATE VALUES WITH XA
+    """)
+)
+
+# What CREATE, ALTER and DROP make and change besides tables, databases and indexes, or what stands before its name.
+_OTHER_OBJECTS: Final = frozenset(
+    _words("""
+    AGGREGATE ALGORITHM BINDING DEFINER EVENT FUNCTION INSTANCE LOADABLE LOGFILE MASKING PLACEMENT PREPARE
+    PROCEDURE RANGE RESOURCE ROLE SEQUENCE SERVER SESSION SPATIAL SQL STATISTICS STATS TABLESPACE TRIGGER UNDO
+    USER VIEW WORKLOAD
+    """)
+)
+
+
+def parse(query: str, default_schema: str, restored: bool | None = None) -> tuple[ddl.Statement, ...]:
     """The statements of a text; tables named without a schema are in `default_schema`, or in that of a USE before.
 
     `restored` is whether TiDB restored the text, so that backslashes are not escapes; None decides by its form.
     """
-    statements: list[Statement] = []
+    statements: list[ddl.Statement] = []
     for cursor in statement_cursors(query, restored):
         if cursor.at("USE"):
             cursor.take()
             default_schema = cursor.identifier()
             cursor.finish()
-            statements.append(NoEffect("USE"))
+            statements.append(ddl.NoEffect("USE"))
         else:
             statements.append(_read_statement(cursor, default_schema))
     return tuple(statements)
 
 
-def created_tables(text: str, default_schema: str) -> Iterator[tuple[TableName, CreateTable | SchemaError]]:
+def created_tables(text: str, default_schema: str) -> Iterator[tuple[ddl.TableName, ddl.CreateTable | SchemaError]]:
     """The CREATE TABLE statements of a schema dump by the name of their table, or why one is not understood.
 
     Raises SchemaError where a statement is not understood that names no table.
@@ -130,11 +82,11 @@ def created_tables(text: str, default_schema: str) -> Iterator[tuple[TableName, 
                 raise
             yield name, error
         else:
-            if isinstance(statement, CreateTable):
+            if isinstance(statement, ddl.CreateTable):
                 yield (statement.schema, statement.name), statement
 
 
-def _created_name(cursor: TokenCursor, schema: str) -> TableName | None:
+def _created_name(cursor: TokenCursor, schema: str) -> ddl.TableName | None:
     """The name in a CREATE TABLE; the cursor stays where it is."""
     start = cursor.position
     try:
@@ -148,11 +100,11 @@ def _created_name(cursor: TokenCursor, schema: str) -> TableName | None:
         cursor.position = start
 
 
-def _read_statement(cursor: TokenCursor, schema: str) -> Statement:
+def _read_statement(cursor: TokenCursor, schema: str) -> ddl.Statement:
     word = cursor.peek().word
     reader = _STATEMENTS.get(word)
     if reader is None:
-        if word in WITHOUT_EFFECT:
+        if word in _WITHOUT_EFFECT:
             return _no_effect(cursor)
         raise cursor.fault("a statement that is known")
     cursor.take()
@@ -161,14 +113,14 @@ def _read_statement(cursor: TokenCursor, schema: str) -> Statement:
     return statement
 
 
-def _no_effect(cursor: TokenCursor) -> NoEffect:
+def _no_effect(cursor: TokenCursor) -> ddl.NoEffect:
     reason = cursor.peek().word
     cursor.skip_all()
-    return NoEffect(reason)
+    return ddl.NoEffect(reason)
 
 
-def _other_object(cursor: TokenCursor, expected: str) -> NoEffect:
-    if cursor.at_any(*OTHER_OBJECTS) or cursor.at("GLOBAL", "BINDING"):
+def _other_object(cursor: TokenCursor, expected: str) -> ddl.NoEffect:
+    if cursor.at_any(*_OTHER_OBJECTS) or cursor.at("GLOBAL", "BINDING"):
         return _no_effect(cursor)
     raise cursor.fault(expected)
 
@@ -176,7 +128,7 @@ def _other_object(cursor: TokenCursor, expected: str) -> NoEffect:
 # -- CREATE -----------------------------------------------------------------------------------------------------------
 
 
-def _create(cursor: TokenCursor, schema: str) -> Statement:
+def _create(cursor: TokenCursor, schema: str) -> ddl.Statement:
     cursor.accept("OR", "REPLACE")
     if cursor.accept("TEMPORARY"):
         return _no_effect(cursor)  # exists in one session only
@@ -191,10 +143,10 @@ def _create(cursor: TokenCursor, schema: str) -> Statement:
     return _other_object(cursor, "TABLE, DATABASE, INDEX or another object that is known")
 
 
-def _create_database(cursor: TokenCursor) -> Statement:
+def _create_database(cursor: TokenCursor) -> ddl.Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier()
-    return CreateDatabase(name, if_not_exists, _read_database_options(cursor))
+    return ddl.CreateDatabase(name, if_not_exists, _read_database_options(cursor))
 
 
 def _read_database_options(cursor: TokenCursor) -> Collation:
@@ -207,7 +159,7 @@ def _read_database_options(cursor: TokenCursor) -> Collation:
     return collation
 
 
-def _create_index(cursor: TokenCursor, schema: str, unique: bool) -> AlterTable:
+def _create_index(cursor: TokenCursor, schema: str, unique: bool) -> ddl.AlterTable:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier()
     if cursor.accept_any("USING", "TYPE"):
@@ -217,13 +169,13 @@ def _create_index(cursor: TokenCursor, schema: str, unique: bool) -> AlterTable:
     _, columns, partial = read_index_body(cursor, named=False)
     if not unique:
         cursor.skip_all()  # options that are not known here: no row and no key depends on them
-    return AlterTable(*table, (AddIndex(Index(name, columns, unique=unique and not partial), if_not_exists),))
+    return ddl.AlterTable(*table, (ddl.AddIndex(Index(name, columns, unique=unique and not partial), if_not_exists),))
 
 
 # -- DROP, TRUNCATE, RENAME -------------------------------------------------------------------------------------------
 
 
-def _drop(cursor: TokenCursor, schema: str) -> Statement:
+def _drop(cursor: TokenCursor, schema: str) -> ddl.Statement:
     if cursor.accept("TEMPORARY"):
         return _no_effect(cursor)
     cursor.accept("GLOBAL", "TEMPORARY")
@@ -231,16 +183,16 @@ def _drop(cursor: TokenCursor, schema: str) -> Statement:
         if_exists = cursor.accept("IF", "EXISTS")
         names = cursor.comma_list(lambda: cursor.table_name(schema))
         cursor.accept_any("RESTRICT", "CASCADE")
-        return DropTables(names, if_exists)
+        return ddl.DropTables(names, if_exists)
     if cursor.accept_any("DATABASE", "SCHEMA"):
         if_exists = cursor.accept("IF", "EXISTS")
-        return DropDatabase(cursor.identifier(), if_exists)
+        return ddl.DropDatabase(cursor.identifier(), if_exists)
     if cursor.accept("INDEX") or cursor.accept("HYPO", "INDEX"):
         return _drop_index(cursor, schema)
     return _other_object(cursor, "TABLE, DATABASE, INDEX or another object that is known")
 
 
-def _drop_index(cursor: TokenCursor, schema: str) -> AlterTable:
+def _drop_index(cursor: TokenCursor, schema: str) -> ddl.AlterTable:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier()
     cursor.expect("ON")
@@ -248,32 +200,32 @@ def _drop_index(cursor: TokenCursor, schema: str) -> AlterTable:
     while cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_symbol("=")
         cursor.identifier()
-    return AlterTable(*table, (drop_index(name, if_exists),))
+    return ddl.AlterTable(*table, (drop_index(name, if_exists),))
 
 
-def _truncate(cursor: TokenCursor, schema: str) -> Statement:
+def _truncate(cursor: TokenCursor, schema: str) -> ddl.Statement:
     cursor.accept("TABLE")
-    return TruncateTable(*cursor.table_name(schema))
+    return ddl.TruncateTable(*cursor.table_name(schema))
 
 
-def _rename(cursor: TokenCursor, schema: str) -> Statement:
+def _rename(cursor: TokenCursor, schema: str) -> ddl.Statement:
     if cursor.at("USER"):
         return _no_effect(cursor)
     if not cursor.accept_any("TABLE", "TABLES"):
         raise cursor.fault("TABLE")
 
-    def pair() -> tuple[TableName, TableName]:
+    def pair() -> tuple[ddl.TableName, ddl.TableName]:
         old = cursor.table_name(schema)
         cursor.expect("TO")
         return old, cursor.table_name(schema)
 
-    return RenameTables(cursor.comma_list(pair))
+    return ddl.RenameTables(cursor.comma_list(pair))
 
 
 # -- ALTER, RECOVER, FLASHBACK ----------------------------------------------------------------------------------------
 
 
-def _alter(cursor: TokenCursor, schema: str) -> Statement:
+def _alter(cursor: TokenCursor, schema: str) -> ddl.Statement:
     cursor.accept("IGNORE")
     if cursor.accept("TABLE"):
         return read_alter_table(cursor, schema)
@@ -281,22 +233,22 @@ def _alter(cursor: TokenCursor, schema: str) -> Statement:
         unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "SET", "PLACEMENT", "ENCRYPTION")
         name = schema if unnamed else cursor.identifier()
         collation = _read_database_options(cursor)
-        return NoEffect("ALTER DATABASE") if collation == UNNAMED else AlterDatabase(name, collation)
+        return ddl.NoEffect("ALTER DATABASE") if collation == UNNAMED else ddl.AlterDatabase(name, collation)
     return _other_object(cursor, "TABLE, DATABASE or another object that is known")
 
 
-def _recover(cursor: TokenCursor, schema: str) -> Statement:
+def _recover(cursor: TokenCursor, schema: str) -> ddl.Statement:
     cursor.expect("TABLE")
     if cursor.accept("BY", "JOB"):
         cursor.integer()
-        return RecoverTable(schema, None)
+        return ddl.RecoverTable(schema, None)
     table = cursor.table_name(schema)
     if not cursor.done:
         cursor.integer()  # the nth newest drop of that name
-    return RecoverTable(*table)
+    return ddl.RecoverTable(*table)
 
 
-def _flashback(cursor: TokenCursor, schema: str) -> Statement:
+def _flashback(cursor: TokenCursor, schema: str) -> ddl.Statement:
     """Read FLASHBACK TABLE of a dropped table. A flashback to a time or of a database is refused: it changes rows
     without events."""
     cursor.expect("TABLE")
@@ -305,10 +257,10 @@ def _flashback(cursor: TokenCursor, schema: str) -> Statement:
     if cursor.at("TO") and cursor.peek(1).word not in ("TIMESTAMP", "TSO"):
         cursor.take()
         new_name = cursor.identifier()
-    return RecoverTable(*table, new_name)
+    return ddl.RecoverTable(*table, new_name)
 
 
-_STATEMENTS: Final[dict[str, Callable[[TokenCursor, str], Statement]]] = {
+_STATEMENTS: Final[dict[str, Callable[[TokenCursor, str], ddl.Statement]]] = {
     "CREATE": _create,
     "DROP": _drop,
     "TRUNCATE": _truncate,

@@ -8,12 +8,13 @@ from typing import Final, TypeVar
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl.tokens import Token, TokenKind, is_restored, syntax_fault, tokens_of
-from ticdc_assets.schema.ddl.words import begins_body
 
 _HEAD_WORDS: Final = 4  # CREATE OR REPLACE PROCEDURE
 _T = TypeVar("_T")
 _BACKSLASHES: Final = re.compile(r"\\+")
 _LITERAL_TYPES: Final = ("DATE", "TIME", "TIMESTAMP")
+# Objects whose bodies may hold statements, with semicolons between them, up to the end of the text.
+_WITH_BODY: Final = frozenset(("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "DEFINER", "AGGREGATE"))
 _INTRODUCED: Final = (TokenKind.STRING, TokenKind.HEX, TokenKind.BITS)
 
 
@@ -218,7 +219,7 @@ def statement_cursors(text: str, restored: bool | None = None) -> Iterator[Token
     """A cursor over each of the statements that semicolons separate; empty ones are left out.
 
     What TiCDC or Canal send is one statement of a user: where it makes something with a body, only its first words are
-    read (`begins_body`), and the semicolons behind them separate nothing.
+    read (`_begins_body`), and the semicolons behind them separate nothing.
     """
     is_sent = restored is not None
     restored = is_restored(text, restored)
@@ -230,8 +231,15 @@ def statement_cursors(text: str, restored: bool | None = None) -> Iterator[Token
             waiting = []
             continue
         waiting.append(token)
-        if is_sent and len(waiting) <= _HEAD_WORDS and begins_body([token.word for token in waiting]):
+        if is_sent and len(waiting) <= _HEAD_WORDS and _begins_body([token.word for token in waiting]):
             yield TokenCursor(text, waiting, restored)
             return
     if waiting:
         yield TokenCursor(text, waiting, restored)
+
+
+def _begins_body(words: list[str]) -> bool:
+    """Whether a statement that begins with these words makes something whose body may hold other statements."""
+    if words[0] not in ("CREATE", "ALTER"):
+        return False
+    return (words[3:4] if words[1:3] == ["OR", "REPLACE"] else words[1:2]) in ([word] for word in _WITH_BODY)

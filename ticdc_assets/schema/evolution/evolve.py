@@ -14,46 +14,15 @@ from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.evolution.alteration import Alteration
-from ticdc_assets.schema.evolution.promotion import lake_type, preserves, promotes
+from ticdc_assets.schema.evolution.promotion import promotes
 from ticdc_assets.schema.evolution.schema_state import (
     Change,
-    ConvertColumn,
-    DeletePartitions,
-    Effect,
-    ExchangedRows,
-    FillColumn,
-    KeyChanged,
     Shape,
     TruncateRows,
     check_names,
     ddl_error,
 )
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.schema.partitions.rows import ListRows, PartitionKey, PartitionRows, RangeRows
-
-__all__ = [
-    "Change",
-    "ConvertColumn",
-    "DeletePartitions",
-    "Effect",
-    "ExchangedRows",
-    "FillColumn",
-    "KeyChanged",
-    "ListRows",
-    "PartitionKey",
-    "PartitionRows",
-    "RangeRows",
-    "Shape",
-    "TruncateRows",
-    "adopt",
-    "alter",
-    "alter_all",
-    "create",
-    "lake_type",
-    "preserves",
-    "promotes",
-    "shape_of",
-]
 
 
 def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> Shape:

@@ -1,61 +1,38 @@
 """Which type changes keep the Iceberg column, and which of them also keep its values.
 
-A type's *lake type* is the name of the Iceberg type its values have. `promotes`: the lake's column stays the same
-column. `preserves`: every value also stays the same, so that no row is rewritten.
+A type's *lake type* is the type of its values in Iceberg, as `arrow_type` gives it. `promotes`: the lake's column stays
+the same column. `preserves`: every value also stays the same, so that no row is rewritten.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS
+import pyarrow as pa
+
+from ticdc_assets.schema.arrow_types import (
+    BINARY_KINDS,
+    CHARACTER_KINDS,
+    INTEGER_BITS,
+    arrow_type,
+    decimal_shape,
+    integer_range,
+)
 from ticdc_assets.schema.ddl.mysql_types import BYTES_PER_CHARACTER, bare
 from ticdc_assets.schema.model import Kind, MySqlType
 
-DECIMAL_PRECISION_MAX: Final = 38
-_DECIMAL_PRECISION_DEFAULT: Final = 10
-
-_LAKE_TYPES: Final = {
-    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.YEAR), "int"),
-    Kind.BIGINT: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    **dict.fromkeys((Kind.BINARY, Kind.VARBINARY), "binary"),
-    **dict.fromkeys((Kind.TINYBLOB, Kind.BLOB, Kind.MEDIUMBLOB, Kind.LONGBLOB), "binary"),
-    Kind.DATE: "date",
-    Kind.DATETIME: "timestamp",
-    Kind.TIMESTAMP: "timestamptz",
-    Kind.VECTOR: "list<float>",
-}
-
-
-def lake_type(of: MySqlType) -> str:
-    """The name of the Iceberg type of this type's values, such as `long`, `decimal(20,0)`, `list<float>`."""
-    if of.kind is Kind.DECIMAL:
-        precision, scale = _decimal_size(of)
-        return f"decimal({precision},{scale})" if precision <= DECIMAL_PRECISION_MAX else "string"
-    if of.kind is Kind.BIT:
-        return "decimal(20,0)" if of.length == 64 else "long"
-    if of.unsigned and of.kind is Kind.BIGINT:
-        return "decimal(20,0)"
-    if of.unsigned and of.kind is Kind.INT:
-        return "long"
-    return _LAKE_TYPES.get(of.kind, "string")
+_WIDENED: Final = ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+"""The types that Iceberg widens, besides decimals of one scale."""
 
 
 def promotes(old: MySqlType, new: MySqlType) -> bool:
     """Whether the lake's column can stay the same column: equal lake types, or one that Iceberg widens to the other."""
-    before, after = lake_type(old), lake_type(new)
-    if before == after or (before, after) in (("int", "long"), ("float", "double")):
+    before, after = arrow_type(old), arrow_type(new)
+    if before == after or (before, after) in _WIDENED:
         return True
-    both_decimal = before.startswith("decimal") and after.startswith("decimal")
-    return both_decimal and _decimal_widens(_decimal_size(old), _decimal_size(new))
-
-
-def _decimal_size(of: MySqlType) -> tuple[int, int]:
-    if of.kind is not Kind.DECIMAL:
-        return 20, 0  # BIGINT UNSIGNED, BIT(64)
-    return of.length or _DECIMAL_PRECISION_DEFAULT, of.scale or 0
+    if not (pa.types.is_decimal(before) and pa.types.is_decimal(after)):
+        return False
+    return _decimal_widens((before.precision, before.scale), (after.precision, after.scale))
 
 
 def _decimal_widens(old: tuple[int, int], new: tuple[int, int]) -> bool:
@@ -79,19 +56,10 @@ def preserves(old: MySqlType, new: MySqlType) -> bool:
 
 
 def _integers(old: MySqlType, new: MySqlType) -> bool:
-    old_range, new_range = _range(old), _range(new)
-    return new_range is not None and new_range[0] <= old_range[0] and old_range[1] <= new_range[1]  # type: ignore[index]
-
-
-def _range(of: MySqlType) -> tuple[int, int] | None:
-    if of.kind is Kind.BIT:
-        return 0, (1 << (of.length or 1)) - 1
-    if of.kind is Kind.YEAR:
-        return 0, 2155
-    bits = INTEGER_BITS.get(of.kind)
-    if bits is None:
-        return None
-    return (0, (1 << bits) - 1) if of.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if new.kind not in {*_INTEGER_LIKE, Kind.YEAR}:
+        return False
+    (lowest, highest), (new_lowest, new_highest) = integer_range(old), integer_range(new)
+    return new_lowest <= lowest and highest <= new_highest
 
 
 def _integers_not_to_year(old: MySqlType, new: MySqlType) -> bool:
@@ -105,8 +73,8 @@ def _floats(old: MySqlType, new: MySqlType) -> bool:
 
 def _decimals(old: MySqlType, new: MySqlType) -> bool:
     if new.kind is not Kind.DECIMAL:
-        return _holds(new, _decimal_size(old)[0] + len("-0."))
-    return _decimal_widens(_decimal_size(old), _decimal_size(new)) and old.unsigned >= new.unsigned
+        return _holds(new, decimal_shape(old)[0] + len("-0."))
+    return _decimal_widens(decimal_shape(old), decimal_shape(new)) and old.unsigned >= new.unsigned
 
 
 _TEXT_BYTES: Final = {
@@ -182,7 +150,7 @@ _RULES: Final = (
     (frozenset({Kind.FLOAT, Kind.DOUBLE}), _floats),
     (frozenset({Kind.DECIMAL}), _decimals),
     (CHARACTER_KINDS, _texts),
-    (frozenset(kind for kind, name in _LAKE_TYPES.items() if name == "binary"), _binaries),
+    (BINARY_KINDS, _binaries),
     (frozenset({Kind.ENUM, Kind.SET}), _labels),
     (frozenset({Kind.DATETIME, Kind.TIMESTAMP}), _moments),
     (frozenset({Kind.JSON}), _json),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.evolution.evolve import Shape
+from ticdc_assets.schema.evolution.schema_state import Shape
 from ticdc_assets.schema.model import TableName, TableSchema
 
 if TYPE_CHECKING:
-    from ticdc_assets.schema.evolution.evolve import Effect
+    from ticdc_assets.schema.evolution.schema_state import Effect
 
 
 SourceName = TableName

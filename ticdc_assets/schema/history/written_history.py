@@ -7,13 +7,14 @@ written with. The difference shows which rows have other columns, or belong to a
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import (
+from ticdc_assets.schema.evolution.schema_state import (
     ConvertColumn,
     DeletePartitions,
     Effect,
@@ -21,7 +22,7 @@ from ticdc_assets.schema.evolution.evolve import (
     FillColumn,
     KeyChanged,
 )
-from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, SourceTable, Version, fold_name
+from ticdc_assets.schema.history.source_table import NamePeriod, SourceTable, Version, fold_name
 from ticdc_assets.schema.model import Column, TableSchema
 
 WrittenName = tuple[str, str, int, int | None]
@@ -30,50 +31,34 @@ WrittenName = tuple[str, str, int, int | None]
 INFERRED: Final = ""
 """Instead of a digest where the columns are inferred from rows: each row is written with its own."""
 
-_BY_CHARACTER: Final = "by character"
-"""In texts whose names are folded as TiDB does, where earlier releases may have folded them otherwise."""
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenHistory:
     """The names of a source table, the columns of its versions as digests (`INFERRED` for none), and the first name of
-    each column by its uid.
-
-    Earlier releases folded names with `str.lower`, and texts of theirs are still read. `lowered_names` are the names as
-    they wrote them, without those that they took for another table's; None where they wrote the same.
-    """
+    each column by its uid."""
 
     names: tuple[WrittenName, ...]
     versions: tuple[tuple[int, str], ...]
     columns: tuple[tuple[int, str], ...]
-    lowered_names: tuple[WrittenName, ...] | None = field(default=None, compare=False)
-    _folding: str = ""
 
     @classmethod
-    def of(cls, source_table: SourceTable, alike: Container[SourceName] = ()) -> WrittenHistory:
-        """The history as it is known now. `alike` are names that earlier releases gave to several tables."""
+    def of(cls, source_table: SourceTable) -> WrittenHistory:
+        """The history as it is known now."""
         columns: dict[int, str] = {}
         for version in source_table.versions:
             for column in version.table.stored_columns:
-                columns.setdefault(column.uid, column.name.lower())
+                columns.setdefault(column.uid, fold(column.name))
         periods, dropped_ts = source_table.name_periods, source_table.dropped_ts
-        is_other = any(_was_folded_otherwise(f"{period.schema} {period.table}") for period in periods)
-        lowered = ((_lowered(period.schema, period.table), period) for period in periods)
         return cls(
-            tuple(_name(fold_name(period.schema, period.table), period, dropped_ts) for period in periods),
+            tuple(_name(period, dropped_ts) for period in periods),
             tuple((version.from_ts, _columns_digest(version.table)) for version in source_table.versions),
             tuple(sorted(columns.items())),
-            tuple(_name(name, period, dropped_ts) for name, period in lowered if name not in alike)
-            if is_other
-            else None,
-            _BY_CHARACTER if is_other else "",
         )
 
     def to_json(self) -> str:
         """The text that the changelog keeps as a property."""
         whole = {"names": self.names, "versions": self.versions, "columns": self.columns}
-        folding = {"folding": self._folding} if self._folding else {}
-        return json.dumps({**whole, **folding}, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> WrittenHistory:
@@ -83,7 +68,6 @@ class WrittenHistory:
             tuple((schema, table, after_ts, until_ts) for schema, table, after_ts, until_ts in whole["names"]),
             tuple((from_ts, digest) for from_ts, digest in whole["versions"]),
             tuple((uid, name) for uid, name in whole["columns"]),
-            _folding=whole.get("folding", ""),
         )
 
     @property
@@ -105,27 +89,11 @@ class WrittenHistory:
 
     def names_lost(self, now: WrittenHistory) -> tuple[WrittenName, ...]:
         """The names that the source table no longer has; their rows belong to another source table."""
-        return tuple(_without(self.names, self._names_in(now)))
+        return tuple(_without(self.names, now.names))
 
     def names_gained(self, now: WrittenHistory) -> tuple[WrittenName, ...]:
         """The names that the source table has only in the current history."""
-        return tuple(_without(self._names_in(now), self.names))
-
-    def _names_in(self, now: WrittenHistory) -> tuple[WrittenName, ...]:
-        """The current names, folded as those of this history."""
-        return now.names if self._folding == now._folding or now.lowered_names is None else now.lowered_names
-
-
-def folded_alike(source_tables: Iterable[SourceTable]) -> frozenset[SourceName]:
-    """The names, as earlier releases folded them, that several names of TiDB have: their rows may be in any of their
-    tables."""
-    found: dict[SourceName, set[SourceName]] = {}
-    for source_table in source_tables:
-        for period in source_table.name_periods:
-            if _was_folded_otherwise(f"{period.schema} {period.table}"):
-                names = found.setdefault(_lowered(period.schema, period.table), set())
-                names.add(fold_name(period.schema, period.table))
-    return frozenset(lowered for lowered, names in found.items() if len(names) > 1)
+        return tuple(_without(now.names, self.names))
 
 
 def effects_digest(source_table: SourceTable, upto_ts: int) -> str:
@@ -134,9 +102,8 @@ def effects_digest(source_table: SourceTable, upto_ts: int) -> str:
     return _digest(_did(version) for version in declared)
 
 
-# Digests and columns are compared with those of earlier releases, so they keep `str.lower`.
 def _did(version: Version) -> str:
-    names = ",".join(f"{column.uid} {column.name.lower()}" for column in version.table.stored_columns)
+    names = ",".join(f"{column.uid} {fold(column.name)}" for column in version.table.stored_columns)
     return "|".join([str(version.from_ts), names, *map(_effect, version.effects)])
 
 
@@ -163,7 +130,7 @@ def _columns_digest(table: TableSchema) -> str:
 
 def _column(column: Column) -> str:
     labels = "" if column.type.elements is None else repr(column.type.elements)
-    return f"{column.uid} {column.name.lower()} {arrow_type(column.type)} {labels}"
+    return f"{column.uid} {fold(column.name)} {arrow_type(column.type)} {labels}"
 
 
 def _digest(texts: Iterable[str]) -> str:
@@ -179,17 +146,9 @@ def _differ(one: str, other: str) -> bool:
     return INFERRED not in (one, other) and one != other
 
 
-def _name(name: SourceName, period: NamePeriod, dropped_ts: int | None) -> WrittenName:
+def _name(period: NamePeriod, dropped_ts: int | None) -> WrittenName:
+    name = fold_name(period.schema, period.table)
     return (*name, period.after_ts, period.until_ts if period.until_ts is not None else dropped_ts)
-
-
-def _lowered(schema: str, table: str) -> SourceName:
-    return (schema.lower(), table.lower())
-
-
-def _was_folded_otherwise(name: str) -> bool:
-    """Whether `str.lower` may give the name a form that is not TiDB's, or that of another name."""
-    return not name.isascii() and any(letters in name for letters in ("İ", "Σ", "ς", "i\u0307", "I\u0307"))
 
 
 def _without(names: Sequence[WrittenName], others: Sequence[WrittenName]) -> Iterator[WrittenName]:

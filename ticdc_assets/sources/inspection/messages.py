@@ -17,7 +17,8 @@ from ticdc_assets.errors import DecodeError, SchemaError, SourceError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro.decoder import registry_from_json
 from ticdc_assets.protocols.events import Event, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression, json_object
+from ticdc_assets.protocols.formats.bodies import json_object
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY, detection
 from ticdc_assets.protocols.registry.detection import MessageForm, Votes

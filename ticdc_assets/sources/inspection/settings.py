@@ -13,7 +13,7 @@ from ticdc_assets.config.model.object_store import CREDENTIALS, store_type_of
 from ticdc_assets.config.model.sink import STORAGE_OPTIONS
 from ticdc_assets.config.reading.secrets import query_of
 from ticdc_assets.config.reading.sections import as_name
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
 from ticdc_assets.protocols.registry.detection import MessageForm, avro_modes
 from ticdc_assets.sources.inspection.traits import Traits, options_seen

@@ -17,7 +17,7 @@ from ticdc_assets.changes.layout import IS_CURRENT, VALIDITY_COLUMNS, LakeColumn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, FillColumn, TruncateRows
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, FillColumn, TruncateRows
 from ticdc_assets.schema.history.source_table import Absence, SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.conversion.convert import converted_value

@@ -8,7 +8,7 @@ from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.tables.conversion.literals import literal, typed_literal

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ticdc_assets.changes import layout
 from ticdc_assets.names import quote
-from ticdc_assets.schema.evolution.evolve import ExchangedRows
+from ticdc_assets.schema.evolution.schema_state import ExchangedRows
 from ticdc_assets.tables.conversion.literals import literal
 from ticdc_assets.tables.progress import field_ids_by_uid
 

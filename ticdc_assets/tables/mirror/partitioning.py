@@ -20,7 +20,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import ConvertColumn
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.iceberg.schema_step import SpecField, SpecStep, free_name

@@ -16,7 +16,7 @@ from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import quote
-from ticdc_assets.schema.evolution.evolve import (
+from ticdc_assets.schema.evolution.schema_state import (
     ConvertColumn,
     DeletePartitions,
     ExchangedRows,

@@ -19,7 +19,7 @@ from ticdc_assets.config.model.config import PartitionField
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.names import column_name, quote
-from ticdc_assets.schema.evolution.evolve import KeyChanged, TruncateRows
+from ticdc_assets.schema.evolution.schema_state import KeyChanged, TruncateRows
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.evolution.evolve import create
 from ticdc_assets.schema.model import Column
 from ticdc_assets_tests.bench.peers.columns import COLUMNS
@@ -61,7 +62,7 @@ def _as_sent(values: list[Any], arrow: pa.DataType) -> pa.Array:
 
 def columns_of(header: dict[str, Any]) -> tuple[Column, ...]:
     """The columns that the truth's CREATE TABLE gives."""
-    (statement,) = ddl.parse(header["create"], header["schema"])
+    (statement,) = parse(header["create"], header["schema"])
     assert isinstance(statement, ddl.CreateTable)
     return create(statement).table.columns
 

@@ -8,7 +8,7 @@ import pytest
 
 from ticdc_assets.config import CsvSinkOptions, DateSeparator, Protocol, read_sink
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets_tests.fixtures import needs_fixtures, workloads
 
 

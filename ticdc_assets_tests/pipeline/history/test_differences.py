@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history import passes
 from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
-from ticdc_assets.schema.evolution.evolve import ConvertColumn
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.fixtures import CORPUS, Workload

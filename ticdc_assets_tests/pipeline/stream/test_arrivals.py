@@ -9,8 +9,9 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.pipeline.replay.run import ReplayRequest, Resolution, replay
-from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.history import session_names
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
+from ticdc_assets.schema.history import sent_statements
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets_tests.deliveries.database import Column, RowChange
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -60,7 +61,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
     stream.put(6, A_WITH_C, 4, c="newer")
     stream.put(6, B, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(session_names, "statements_in", refused)
+        patch.setattr(sent_statements, "statements_in", refused)
         lake.publish()
         assert states(lake) == {"a": "stopped", "b": "live"}
         assert ids(lake) == {"a": [1, 2], "b": [1, 2]}
@@ -79,7 +80,7 @@ def test_rows_behind_a_statement_that_cannot_be_read_wait_until_it_can(
 def refused(text: str) -> tuple[ddl.Statement, ...]:
     if "ADD COLUMN" in text:
         raise SchemaError("here", "a statement that this version can read", "another", "Take a newer version.")
-    return ddl.parse(text, "", restored=True)
+    return parse(text, "", restored=True)
 
 
 def test_a_row_with_a_column_whose_statement_was_not_captured_yet_stops_its_table_until_then(stream: SmallStream):
@@ -159,7 +160,7 @@ def test_what_is_behind_the_cursor_for_another_held_table_is_not_read_again(
     sides.put(6, shape("b", C), 3, c="new", partition=1)
     lake = sides.lake()
     with monkeypatch.context() as patch:
-        patch.setattr(session_names, "statements_in", refused)
+        patch.setattr(sent_statements, "statements_in", refused)
         for tick in (10, 11):
             both_grow(sides, tick)
             lake.publish()

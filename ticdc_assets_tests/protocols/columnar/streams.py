@@ -7,7 +7,7 @@ from typing import Any
 from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.columnar.message_rows import Bulk
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.simple import decoder as simple

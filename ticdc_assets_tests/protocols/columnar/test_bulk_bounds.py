@@ -16,7 +16,7 @@ from ticdc_assets.protocols.avro import bulk as avro_bulk
 from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.columnar import message_rows, scanned_rows
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import StreamSettings
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple.avro import batches as simple_batches

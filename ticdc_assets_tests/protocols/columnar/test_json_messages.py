@@ -7,7 +7,7 @@ import pytest
 
 from ticdc_assets.protocols.columnar import json_messages
 from ticdc_assets.protocols.columnar.json_messages import bodies
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 
 CODECS = {Compression.NONE: None, Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.formats import bodies as frame
-from ticdc_assets.protocols.formats.bodies import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.formats.bodies import decompress, frames, json_object
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol.decoder import unquote
 from ticdc_assets_tests.protocols.formats.written import framed, go_quote, snappy_size
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.json_messages import bodies
-from ticdc_assets.protocols.formats.bodies import Compression, frames
+from ticdc_assets.protocols.formats.bodies import frames
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.frame_scanner import FRAMES_MAX
 from ticdc_assets.protocols.open_protocol.bulk import split, texts_of
 from ticdc_assets_tests.protocols.formats.written import framed

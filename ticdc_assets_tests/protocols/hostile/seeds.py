@@ -22,7 +22,8 @@ from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression, frames
+from ticdc_assets.protocols.formats.bodies import frames
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.protocol import MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY

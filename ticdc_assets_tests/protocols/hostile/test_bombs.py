@@ -16,7 +16,8 @@ from ticdc_assets.protocols.avro import table_schema as avro_schema
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.formats import bodies as frame
 from ticdc_assets.protocols.formats.avro import reader as avro_reader
-from ticdc_assets.protocols.formats.bodies import Compression, decompress, frames, json_object
+from ticdc_assets.protocols.formats.bodies import decompress, frames, json_object
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.limits import ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets_tests.protocols.formats.written import framed, snappy_size

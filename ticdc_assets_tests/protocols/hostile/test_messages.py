@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets_tests.protocols.hostile.mutations import Mutator
 from ticdc_assets_tests.protocols.hostile.seeds import claim_target, claims, compressed, seeds, streams, target
 from ticdc_assets_tests.protocols.hostile.targets import INPUTS, NUMBER, bombard

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.formats.written import framed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.formats.written import go_quote

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol.decoder import (
     OpenProtocolOptions,
     decode,

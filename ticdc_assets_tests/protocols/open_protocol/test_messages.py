@@ -12,7 +12,7 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Op, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, open_claim
 from ticdc_assets.schema.ddl_event import DdlEvent

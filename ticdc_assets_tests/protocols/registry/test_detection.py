@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.protocols.csv.detection import CsvVotes
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.registry.detection import Votes, avro_modes, form_of
 from ticdc_assets_tests.fixtures import Workload, read_jsonl, workloads
 

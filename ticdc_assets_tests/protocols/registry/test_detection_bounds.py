@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_assets.protocols.csv.detection import CsvVotes
 from ticdc_assets.protocols.csv.options import CsvOptions
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK
 from ticdc_assets.protocols.registry import detection
 from ticdc_assets.protocols.registry.detection import MessageForm, Votes, avro_modes, form_of

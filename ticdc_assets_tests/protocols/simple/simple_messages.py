@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode
 
 PLAIN = SimpleOptions()

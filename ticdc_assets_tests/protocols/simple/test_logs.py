@@ -16,7 +16,7 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim, value, verify
 from ticdc_assets.protocols.values.checksum import ChecksummedRow

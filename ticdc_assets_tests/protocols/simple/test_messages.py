@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Op, WatermarkEvent
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.simple.simple_messages import PLAIN, ROW, TABLE, TS, of

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from ticdc_assets.schema.collations import UNNAMED
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 
 INT = MySqlType(Kind.INT)
 
 
 def one(query: str, schema: str = "shop") -> ddl.Statement:
-    (statement,) = ddl.parse(query, schema)
+    (statement,) = parse(query, schema)
     return statement
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.defaults import LiteralDefault
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl.token_cursor import cursor_over
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
 from ticdc_assets_tests.schema.ddl.statements import INT, column, columns, default
@@ -194,7 +195,7 @@ def test_a_quoted_name_round_trips_whatever_it_holds(name, in_comment):
 def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored, introducer):
     """Text of table routes has no introducers."""
     literal = f"{introducer}'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-    (statement,) = ddl.parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
+    (statement,) = parse(f"ALTER TABLE `t` ALTER COLUMN `c` SET DEFAULT {literal}", "s", restored=restored)
 
     assert statement.actions == (ddl.AlterDefault("c", LiteralDefault(value, is_string=True)),)
 
@@ -203,7 +204,7 @@ def test_a_value_round_trips_in_restored_text_and_in_mysql_text(value, restored,
 def test_a_label_round_trips_in_restored_text_and_in_mysql_text(value, restored):
     escaped = value if restored else value.replace("\\", "\\\\")
     literal = "'" + escaped.replace("'", "''") + "'"
-    (statement,) = ddl.parse(f"ALTER TABLE `t` ADD COLUMN `c` ENUM({literal})", "s", restored=restored)
+    (statement,) = parse(f"ALTER TABLE `t` ADD COLUMN `c` ENUM({literal})", "s", restored=restored)
 
     [(definition, _)] = statement.actions[0].columns
     assert definition.column.type.elements == (value.rstrip(" "),)
@@ -215,7 +216,7 @@ def test_restored_text_doubles_the_backslashes_of_values_alone_and_written_text_
     shown = "CREATE TABLE `t` (\n  `a` varchar(9) DEFAULT 'C:\\\\new\\\\' COMMENT 'a\\\\',\n  `b` enum('x\\\\','y')\n)"
 
     for text in (restored, shown):
-        (table,) = ddl.parse(text, "s")
+        (table,) = parse(text, "s")
         assert Default("C:\\new\\") == table.columns[0].column.default
         assert table.columns[1].column.type.elements == ("x\\", "y")
 
@@ -223,7 +224,7 @@ def test_restored_text_doubles_the_backslashes_of_values_alone_and_written_text_
 @pytest.mark.parametrize("introducer", ["_UTF8MB4", ""])
 def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes(introducer):
     text = f"ALTER TABLE `t` ADD COLUMN `c` ENUM('a\\b','c') NOT NULL DEFAULT {introducer}'a\\\\b'"
-    (statement,) = ddl.parse(text, "s", restored=True)
+    (statement,) = parse(text, "s", restored=True)
 
     [(definition, _)] = statement.actions[0].columns
     assert definition.column.default == Default("a\\b")
@@ -231,7 +232,7 @@ def test_a_default_is_the_label_that_it_names_where_labels_hold_backslashes(intr
 
 def test_labels_and_comments_of_restored_text_keep_each_backslash():
     text = "CREATE TABLE `t` (`b` ENUM('x\\\\y') COMMENT 'a\\\\',`c` VARCHAR(9) DEFAULT 'a\\\\b\\c')"
-    (table,) = ddl.parse(text, "s", restored=True)
+    (table,) = parse(text, "s", restored=True)
 
     assert table.columns[0].column.type.elements == ("x\\\\y",)
     assert table.columns[1].column.default == Default("a\\\\b\\c")  # of an older TiDB, which doubled none
@@ -240,6 +241,6 @@ def test_labels_and_comments_of_restored_text_keep_each_backslash():
 @pytest.mark.parametrize("introducer", ["_UTF8MB4", ""])
 def test_a_partitions_values_have_their_backslashes_once(introducer):
     cut = f"PARTITION BY LIST COLUMNS (`v`) (PARTITION `p` VALUES IN ({introducer}'a\\\\b'))"
-    (table,) = ddl.parse(f"CREATE TABLE `t` (`v` VARCHAR(9)) {cut}", "s", restored=True)
+    (table,) = parse(f"CREATE TABLE `t` (`v` VARCHAR(9)) {cut}", "s", restored=True)
 
     assert table.partitioning.partitions[0].values_in == ("'a\\b'",)

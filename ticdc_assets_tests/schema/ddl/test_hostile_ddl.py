@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
@@ -50,7 +50,7 @@ def text_of(mutant: Mutant) -> str:
 
 def parsed(mutant: Mutant) -> bool:
     try:
-        return bool(ddl.parse(text_of(mutant), "shop"))
+        return bool(parse(text_of(mutant), "shop"))
     except SchemaError:
         return False
 

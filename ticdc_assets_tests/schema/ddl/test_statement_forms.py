@@ -8,7 +8,8 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.collations import Collation
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, column, one
 
@@ -179,7 +180,7 @@ REFUSED = [
 @pytest.mark.parametrize("query", REFUSED)
 def test_a_word_more_or_less_is_refused(query: str):
     with pytest.raises(SchemaError):
-        ddl.parse(query, "shop")
+        parse(query, "shop")
 
 
 ATTRIBUTES = [

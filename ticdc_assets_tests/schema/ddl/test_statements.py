@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.schema.collations import Collation
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.ddl.defaults import ComputedDefault
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, one
 
@@ -49,7 +50,7 @@ PARTITION BY RANGE (`id`)
 
 
 def test_a_schema_dump_is_read_in_full():
-    *settings, table = ddl.parse(SHOWN, "shop")
+    *settings, table = parse(SHOWN, "shop")
 
     assert [ddl.NoEffect("SET"), ddl.NoEffect("SET")] == settings
     columns = table_columns(table, table.collation)
@@ -184,7 +185,7 @@ def test_a_statement_is_read(query, expected):
 
 
 def test_use_names_the_schema_of_what_follows():
-    statements = ddl.parse("USE `a`; DROP TABLE t;; USE b; TRUNCATE TABLE t;", "shop")
+    statements = parse("USE `a`; DROP TABLE t;; USE b; TRUNCATE TABLE t;", "shop")
 
     assert [ddl.DropTables((("a", "t"),)), ddl.TruncateTable("b", "t")] == [
         s for s in statements if not isinstance(s, ddl.NoEffect)
@@ -192,7 +193,7 @@ def test_use_names_the_schema_of_what_follows():
 
 
 def test_text_without_a_statement_has_none():
-    assert ddl.parse(" ; /* nothing */ -- here\n ;", "s") == ()
+    assert parse(" ; /* nothing */ -- here\n ;", "s") == ()
 
 
 A = ddl.ColumnDefinition(Column("a", INT))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.events import fold
 
@@ -30,7 +31,7 @@ TABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `d` DATETIME, INDEX `i`(`d`)) "
 
 @pytest.mark.parametrize("options", [*WITHOUT_EFFECT, *ONLY_WITH_CREATE])
 def test_a_table_has_the_same_columns_with_such_options(options: str):
-    (made,), (plain,) = ddl.parse(TABLE + options, "s"), ddl.parse(TABLE, "s")
+    (made,), (plain,) = parse(TABLE + options, "s"), parse(TABLE, "s")
 
     assert isinstance(made, ddl.CreateTable)
     assert isinstance(plain, ddl.CreateTable)
@@ -40,7 +41,7 @@ def test_a_table_has_the_same_columns_with_such_options(options: str):
 
 @pytest.mark.parametrize("options", WITHOUT_EFFECT)
 def test_such_options_are_changed_without_effect(options: str):
-    (altered,) = ddl.parse(f"ALTER TABLE `t` {options}, ADD COLUMN `c` INT", "s")
+    (altered,) = parse(f"ALTER TABLE `t` {options}, ADD COLUMN `c` INT", "s")
 
     assert isinstance(altered, ddl.AlterTable)
     *others, added = altered.actions
@@ -59,7 +60,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("options", "names"), UNKNOWN)
 def test_an_option_that_is_not_known_is_named_and_the_others_apply(options: str, names: tuple[str, ...]):
-    (made,) = ddl.parse(TABLE + options, "s")
+    (made,) = parse(TABLE + options, "s")
 
     assert isinstance(made, ddl.CreateTable)
     assert made.unknown_options[0] == names[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl.mysql_types import bare, binary_form, format_type, parse_type, same_kind, sized_text
+from ticdc_assets.schema.ddl.mysql_types import bare, binary_form, parse_type, same_kind, sized_text
 from ticdc_assets.schema.model import Kind, MySqlType
 
 # (a type with {} for its size, the largest size)
@@ -55,21 +55,6 @@ def test_a_text_of_n_characters_is_the_smallest_that_holds_them(charset: str | N
 def test_only_text_and_blob_with_a_length_are_fitted():
     for of in (MySqlType(Kind.TEXT), MySqlType(Kind.BLOB), MySqlType(Kind.VARCHAR, 300), MySqlType(Kind.INT, 300)):
         assert sized_text(of, "latin1") == of
-
-
-FORMATTED = [
-    (MySqlType(Kind.DECIMAL, 12, 4, unsigned=True), "DECIMAL(12,4) UNSIGNED"),
-    (MySqlType(Kind.DECIMAL, 12, 0), "DECIMAL(12,0)"),
-    (MySqlType(Kind.DATETIME, 0), "DATETIME(0)"),
-    (MySqlType(Kind.VARCHAR, 3, charset="gbk"), "VARCHAR(3) CHARACTER SET GBK"),
-    (MySqlType(Kind.ENUM, elements=("a", "o'k", "b\\c")), "ENUM('a','o''k','b\\\\c')"),
-    (MySqlType(Kind.SET), "SET"),
-]
-
-
-@pytest.mark.parametrize(("of", "text"), FORMATTED)
-def test_a_type_is_written_as_tidb_writes_it(of: MySqlType, text: str):
-    assert format_type(of) == text
 
 
 def test_the_display_width_of_whole_numbers_is_no_part_of_the_bare_type():

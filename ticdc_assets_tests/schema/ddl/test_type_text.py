@@ -17,6 +17,8 @@ TYPES = [
     (MySqlType(Kind.VARCHAR, 3, charset="gbk"), "VARCHAR(3) CHARACTER SET gbk"),
     (MySqlType(Kind.ENUM, elements=("a",), charset="latin1"), "ENUM('a') CHARACTER SET latin1"),
     (MySqlType(Kind.DATETIME, 6), "DATETIME(6)"),
+    (MySqlType(Kind.DATETIME, 0), "DATETIME(0)"),
+    (MySqlType(Kind.DECIMAL, 12, 4, unsigned=True), "DECIMAL(12,4) UNSIGNED"),
 ]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl.mysql_types import format_type, parse_type
+from ticdc_assets.schema.ddl.mysql_types import parse_type, type_text
 from ticdc_assets.schema.model import Kind, MySqlType
 from ticdc_assets_tests.schema.ddl.statements import INT
 
@@ -82,7 +82,7 @@ TYPES = [
 @pytest.mark.parametrize(("text", "expected"), TYPES)
 def test_type_text_in_any_spelling_means_one_type_that_formats_and_parses_to_itself(text, expected):
     assert expected == parse_type(text)
-    assert expected == parse_type(format_type(expected))
+    assert expected == parse_type(type_text(expected))
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_text_that_is_not_exactly_a_known_type_is_refused(text):
 def test_enum_labels_of_any_text_round_trip(labels):
     of = MySqlType(Kind.ENUM, elements=tuple(labels))
 
-    assert of == parse_type(format_type(of))
+    assert of == parse_type(type_text(of))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ticdc_assets.schema.ddl import parser as ddl
-from ticdc_assets.schema.evolution.evolve import Change, Shape, alter_all, create
+from ticdc_assets.schema.ddl.parser import parse
+from ticdc_assets.schema.evolution.evolve import alter_all, create
+from ticdc_assets.schema.evolution.schema_state import Change, Shape
 
 
 def table(body: str, after: str = "") -> Shape:
-    (statement,) = ddl.parse(f"CREATE TABLE t ({body}) {after}", "s")
+    (statement,) = parse(f"CREATE TABLE t ({body}) {after}", "s")
     return create(statement)
 
 
 def altered(shape: Shape, text: str) -> Change:
-    (statement,) = ddl.parse(f"ALTER TABLE t {text}", "s")
+    (statement,) = parse(f"ALTER TABLE t {text}", "s")
     return alter_all(shape, statement)

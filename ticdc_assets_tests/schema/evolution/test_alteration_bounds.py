@@ -5,20 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.evolution import alteration, schema_state
-from ticdc_assets.schema.evolution.evolve import (
-    ConvertColumn,
-    FillColumn,
-    ListRows,
-    RangeRows,
-    Shape,
-    adopt,
-    alter_all,
-    shape_of,
-)
+from ticdc_assets.schema.evolution.evolve import adopt, alter_all, shape_of
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, FillColumn, Shape
 from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, TableSchema
-from ticdc_assets.schema.partitions.rows import partition_rows
+from ticdc_assets.schema.partitions.rows import ListRows, RangeRows, partition_rows
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
 INT = MySqlType(Kind.INT)
@@ -187,7 +179,7 @@ def test_a_generated_column_stays_generated():
 
 def test_a_truncated_table_has_no_rows_and_its_shape():
     shape = table("a INT")
-    (statement,) = ddl.parse("TRUNCATE TABLE t", "s")
+    (statement,) = parse("TRUNCATE TABLE t", "s")
 
     assert alter_all(shape, statement).shape == shape
 

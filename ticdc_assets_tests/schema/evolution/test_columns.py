@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import FillColumn, Shape, adopt, alter, create, shape_of
+from ticdc_assets.schema.ddl.parser import parse
+from ticdc_assets.schema.evolution.evolve import adopt, alter, create, shape_of
+from ticdc_assets.schema.evolution.schema_state import FillColumn, Shape
 from ticdc_assets.schema.model import Column, Default, Kind, MySqlType, TableSchema
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
@@ -84,7 +86,7 @@ def test_what_does_not_fit_the_table_is_refused(text):
 
 def test_a_table_with_a_column_twice_or_columns_of_another_is_not_created():
     for text in ("CREATE TABLE t (a INT, A INT)", "CREATE TABLE t LIKE u"):
-        (statement,) = ddl.parse(text, "s")
+        (statement,) = parse(text, "s")
         with pytest.raises(SchemaError):
             create(statement)
 

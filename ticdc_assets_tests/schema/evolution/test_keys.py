@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, KeyChanged
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn, KeyChanged
 from ticdc_assets.schema.model import Index
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 

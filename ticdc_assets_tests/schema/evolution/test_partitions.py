@@ -7,9 +7,10 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.evolution.evolve import Change, DeletePartitions, RangeRows, Shape, TruncateRows
+from ticdc_assets.schema.evolution.schema_state import Change, DeletePartitions, Shape, TruncateRows
 from ticdc_assets.schema.partitions.expressions import Call
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
+from ticdc_assets.schema.partitions.rows import RangeRows
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
 

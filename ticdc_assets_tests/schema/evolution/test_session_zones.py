@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlHints
-from ticdc_assets.schema.evolution.evolve import FillColumn, create
+from ticdc_assets.schema.evolution.evolve import create
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.schema.model import TableSchema
@@ -18,7 +20,7 @@ from ticdc_assets_tests.schema.history.histories import event
 
 
 def sent(columns: str, name: str = "t") -> TableSchema:
-    (statement,) = ddl.parse(f"CREATE TABLE {name} ({columns})", "shop")
+    (statement,) = parse(f"CREATE TABLE {name} ({columns})", "shop")
     assert isinstance(statement, ddl.CreateTable)
     return create(statement).table
 

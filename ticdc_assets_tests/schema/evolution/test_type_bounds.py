@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import lake_type, preserves, promotes
-from ticdc_assets.schema.model import Kind
+from ticdc_assets.schema.evolution.promotion import preserves, promotes
 
 BYTES_MAX = {"TINY": 0xFF, "": 0xFFFF, "MEDIUM": 0xFF_FFFF, "LONG": 0xFFFF_FFFF}
 
@@ -196,14 +195,3 @@ PROMOTED = [
 @pytest.mark.parametrize(("old", "new", "expected"), PROMOTED)
 def test_a_column_stays_where_iceberg_widens_its_type(old: str, new: str, expected: bool):
     assert promotes(parse_type(old), parse_type(new)) is expected
-
-
-def test_each_kind_has_a_lake_type():
-    types = {kind: lake_type(parse_type(kind.value)) for kind in Kind}
-
-    assert {kind.value for kind, of in types.items() if of == "string"} == {
-        *("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "TIME", "ENUM", "SET", "JSON"),
-    }
-    assert {kind.value for kind, of in types.items() if of == "binary"} == {
-        *("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"),
-    }

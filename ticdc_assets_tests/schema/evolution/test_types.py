@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, lake_type, preserves, promotes
+from ticdc_assets.schema.evolution.promotion import preserves, promotes
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.schema.model import Kind
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 
@@ -99,22 +100,6 @@ def test_a_type_change_keeps_the_column_or_converts_it(old, new, same_column, sa
     uid = 2 if same_column else 3
     assert uid == change.table.column("c").uid
     assert (() if same_values else (ConvertColumn(2, uid, "c", old_type, new_type),)) == change.effects
-
-
-LAKE_TYPES = [
-    ("TINYINT(1)", "int"), ("MEDIUMINT UNSIGNED", "int"), ("INT", "int"), ("INT UNSIGNED", "long"), ("BIGINT", "long"),
-    ("BIGINT UNSIGNED", "decimal(20,0)"), ("BIT", "long"), ("BIT(63)", "long"), ("BIT(64)", "decimal(20,0)"),
-    ("YEAR", "int"), ("FLOAT UNSIGNED", "float"), ("DOUBLE", "double"), ("DECIMAL", "decimal(10,0)"),
-    ("DECIMAL(38,30)", "decimal(38,30)"), ("DECIMAL(39,0)", "string"), ("CHAR(3)", "string"), ("LONGTEXT", "string"),
-    ("BINARY(3)", "binary"), ("TINYBLOB", "binary"), ("DATE", "date"), ("DATETIME(6)", "timestamp"),
-    ("TIMESTAMP", "timestamptz"), ("TIME", "string"), ("ENUM('a')", "string"), ("SET('a')", "string"),
-    ("JSON", "string"), ("VECTOR(2)", "list<float>"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "expected"), LAKE_TYPES)
-def test_each_type_has_its_lake_type(text, expected):
-    assert expected == lake_type(parse_type(text))
 
 
 @given(st.sampled_from([c[0] for c in CHANGES]), st.sampled_from([c[1] for c in CHANGES]))

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.mysql_types import bare, parse_type
-from ticdc_assets.schema.evolution.evolve import Shape, TruncateRows, alter_all, create
+from ticdc_assets.schema.ddl.parser import parse
+from ticdc_assets.schema.evolution.evolve import alter_all, create
+from ticdc_assets.schema.evolution.schema_state import Shape, TruncateRows
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.fixtures import FIXTURES, of_full_set, read_jsonl
 
@@ -36,7 +38,7 @@ class Replay:
     def group(self, events: list[dict]) -> None:
         before = dict(self.live)
         for event in events:
-            for statement in ddl.parse(event["query"], event["schema"]):
+            for statement in parse(event["query"], event["schema"]):
                 self.apply(statement, before)
             if "create_after" in event:
                 self.compare(event)
@@ -67,7 +69,7 @@ class Replay:
         self.live[new] = meant
 
     def compare(self, event: dict) -> None:
-        (after,) = ddl.parse(event["create_after"], event["schema"])
+        (after,) = parse(event["create_after"], event["schema"])
         expected, got = create(after).table, self.live[(event["schema"], event["table"])].shape.table
 
         assert facts(expected) == facts(got), event["query"]

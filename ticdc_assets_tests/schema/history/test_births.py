@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.schema.model import Default, TableSchema

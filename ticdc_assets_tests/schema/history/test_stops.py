@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
-from ticdc_assets.schema.evolution.evolve import ExchangedRows
+from ticdc_assets.schema.evolution.schema_state import ExchangedRows
 from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets_tests.schema.evolution.schema_states import table as made

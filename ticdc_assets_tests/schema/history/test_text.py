@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import create
 from ticdc_assets.schema.history.fold.events import Known, fold
@@ -61,7 +61,7 @@ PARTITION BY RANGE COLUMNS(`v`)
 
 @pytest.mark.parametrize(("collation", "stops"), [("utf8mb4_general_ci", True), ("utf8mb4_bin", False)])
 def test_a_table_that_the_user_describes_compares_as_described(collation: str, stops: bool):
-    (statement,) = ddl.parse(DUMPED % collation, "shop", restored=False)
+    (statement,) = parse(DUMPED % collation, "shop", restored=False)
     described = create(statement).table
 
     history = fold([

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import product
 
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.events import fold
-from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.schema.history.written_history import (
     INFERRED,
     WrittenHistory,
     WrittenName,
     effects_digest,
-    folded_alike,
 )
 from ticdc_assets_tests.schema.history.histories import GUESSED, event
 
@@ -177,45 +174,3 @@ def test_a_name_ends_with_a_rename_or_the_drop():
 
     assert dropped.names == (("shop", "t", 10, 20), ("shop", "u", 20, 30))
     assert written(create).names == (("shop", "t", 10, None),)
-
-
-# -- lakes of releases that folded names with str.lower ---------------------------------------------------------------
-
-
-def as_lowered(text: WrittenHistory, names: list[WrittenName]) -> WrittenHistory:
-    """The history as such a release stored it."""
-    return WrittenHistory.from_json(json.dumps({**json.loads(text.to_json()), "names": names, "folding": ""}))
-
-
-def tables(*names: str) -> list[SourceTable]:
-    create = "CREATE TABLE `{}` (`id` INT PRIMARY KEY)"
-    return list(fold(event(10 * at, name, create.format(name)) for at, name in enumerate(names, 1)).source_tables)
-
-
-def test_a_name_that_was_folded_otherwise_continues():
-    for name in ("İŞLEM", "ΟΔΟΣ", "οδος"):
-        (table,) = tables(name)
-        now = WrittenHistory.of(table)
-        was = as_lowered(now, [("shop", name.lower(), 10, None)])
-
-        assert (was.names_lost(now), was.names_gained(now)) == ((), ())
-        assert WrittenHistory.from_json(now.to_json()) == now
-
-
-def test_rows_of_names_that_were_taken_for_one_are_read_again():
-    one, other = tables("ΟΔΟΣ", "οδος")
-    alike = folded_alike([one, other, *tables("t", "Ürün", "İ")])
-
-    assert alike == {("shop", "οδος")}
-    for table, after_ts in ((one, 10), (other, 20)):
-        now = WrittenHistory.of(table, alike)
-        was = as_lowered(now, [("shop", "οδος", after_ts, None)])
-        assert was.names_lost(now) == (("shop", "οδος", after_ts, None),)
-        assert now.names_lost(WrittenHistory.of(table, alike)) == ()
-
-
-def test_the_text_of_other_names_is_as_before():
-    (table,) = tables("Ürün")
-
-    assert "folding" not in WrittenHistory.of(table).to_json()
-    assert "ürün" in WrittenHistory.of(table).to_json()

@@ -12,7 +12,8 @@ import sqlglot
 
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.evolution.evolve import ConvertColumn, promotes
+from ticdc_assets.schema.evolution.promotion import promotes
+from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.tables.conversion.convert import converted_value, is_refused
 from ticdc_assets.tables.conversion.literals import spark_type
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table

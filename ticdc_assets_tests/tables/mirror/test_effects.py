@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.source_table import Version
 from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table

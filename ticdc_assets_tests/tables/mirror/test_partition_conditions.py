@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.schema.evolution.evolve import DeletePartitions
+from ticdc_assets.schema.evolution.schema_state import DeletePartitions
 from ticdc_assets.tables.mirror.partition_conditions import rows_condition
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table
 from ticdc_assets_tests.tables.expressions import frame_of

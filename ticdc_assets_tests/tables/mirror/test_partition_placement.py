@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.evolution.evolve import DeletePartitions, Shape
+from ticdc_assets.schema.evolution.schema_state import DeletePartitions, Shape
 from ticdc_assets.tables.conversion.literals import typed_literal
 from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, rows_condition
 from ticdc_assets_tests.schema.evolution.schema_states import altered, table

@@ -24,7 +24,7 @@ from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.row_schemas import changed_column, widened
+from ticdc_assets.schema.history.schema_compare import changed_column, widened
 from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import Column, TableName, TableSchema
 from ticdc_assets.sources.capture import Message

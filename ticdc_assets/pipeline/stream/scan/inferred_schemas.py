@@ -13,7 +13,7 @@ from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow, St
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
-from ticdc_assets.schema.history.fold.cache import Folds
+from ticdc_assets.schema.history.fold.events import Folds
 from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
 from ticdc_assets.schema.model import TableName
 

@@ -15,8 +15,8 @@ from ticdc_assets.protocols.avro.table_names import topic_of
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlOrigin
-from ticdc_assets.schema.history.renames import rename_pairs
-from ticdc_assets.schema.history.session_names import statements_of
+from ticdc_assets.schema.history.fold.renames import rename_pairs
+from ticdc_assets.schema.history.sent_statements import statements_of
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message
 from ticdc_assets.tso import LOGICAL_BITS

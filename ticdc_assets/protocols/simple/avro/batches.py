@@ -26,7 +26,8 @@ from ticdc_assets.protocols.formats.avro.batches import (
     in_large_groups,
 )
 from ticdc_assets.protocols.formats.avro.reader import read_whole, reader_of
-from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES, Compression, decompress
+from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES, decompress
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.avro.images import NULL, STRING, Cells, Grid, column_names, empty_cells, read_images

@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
+from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import fold_copied, fold_loaded
-from ticdc_assets.schema.history.fold.renames import fold_renames
+from ticdc_assets.schema.history.fold.renames import fold_renames, old_names
 from ticdc_assets.schema.history.fold.schemas import fold_schema, stop_at_displaced, stop_at_unexplained
 from ticdc_assets.schema.history.fold.state import FoldState, Known
 from ticdc_assets.schema.history.fold.statements import fold_statement
-from ticdc_assets.schema.history.official_statements import subject_of
-from ticdc_assets.schema.history.renames import old_names
-from ticdc_assets.schema.history.session_names import statements_of
+from ticdc_assets.schema.history.sent_statements import statements_of, subject_of
 from ticdc_assets.schema.history.source_table import History
 
 __all__ = ["Known", "fold", "in_order"]
+_KEPT_MAX: Final = 4
 
 
 def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
@@ -87,3 +87,22 @@ def _read(state: FoldState, event: DdlEvent) -> tuple[ddl.Statement, ...] | None
     except SchemaError as error:
         state.stop_subject(subject_of(event), error)
         return None
+
+
+class Folds:
+    """`fold` with the user's schemas and keys; it keeps the newest histories and returns them for equal events."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self._kept: list[tuple[list[DdlEvent], History]] = []
+
+    def of(self, events: Iterable[DdlEvent]) -> History:
+        """The history of these events, in any order."""
+        ordered = in_order(events)
+        for number, (before, history) in enumerate(self._kept):
+            if before == ordered:
+                self._kept.insert(0, self._kept.pop(number))
+                return history
+        history = fold(ordered, self.known)
+        self._kept = [(ordered, history), *self._kept[: _KEPT_MAX - 1]]
+        return history

@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Shape, create
+from ticdc_assets.schema.evolution.evolve import create
+from ticdc_assets.schema.evolution.schema_state import Shape
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.source_table import NamePeriod, SourceName, fold_name, same_name
 
@@ -28,7 +30,7 @@ def fold_loaded(state: FoldState, events: Sequence[DdlEvent], ts: int) -> None:
         if event.table:
             _load_table(state, event)
             continue
-        for statement in ddl.parse(event.query, event.schema, restored=False):
+        for statement in parse(event.query, event.schema, restored=False):
             if isinstance(statement, ddl.CreateDatabase):
                 state.collations[fold(event.schema)] = statement.collation
     state.recoverable.clear()  # the dump does not have the rows of tables that were dropped before it
@@ -67,7 +69,7 @@ def _load_table(state: FoldState, event: DdlEvent) -> None:
 
 def created(event: DdlEvent) -> Shape:
     """The table of a dump's CREATE TABLE. Raises SchemaError where the text cannot be read."""
-    for statement in ddl.parse(event.query, event.schema, restored=False):
+    for statement in parse(event.query, event.schema, restored=False):
         if isinstance(statement, ddl.CreateTable):
             return create(replace(statement, schema=event.schema, name=event.table))
     advice = "Dump the schema again."
@@ -78,7 +80,7 @@ def has_stored_columns(event: DdlEvent) -> bool:
     """Whether a dump's CREATE TABLE has generated columns that are stored."""
     return any(
         column.computed == "STORED"
-        for statement in ddl.parse(event.query, event.schema, restored=False)
+        for statement in parse(event.query, event.schema, restored=False)
         if isinstance(statement, ddl.CreateTable)
         for column in statement.columns
     )

@@ -9,10 +9,10 @@ from ticdc_assets.errors import DISPLACED, SchemaError
 from ticdc_assets.names.encoding import sanitised
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, FillColumn, adopt
+from ticdc_assets.schema.evolution.evolve import adopt
+from ticdc_assets.schema.evolution.schema_state import Change, FillColumn
 from ticdc_assets.schema.history.fold.state import FoldState
-from ticdc_assets.schema.history.row_schemas import widened
-from ticdc_assets.schema.history.schema_compare import same_columns, same_key
+from ticdc_assets.schema.history.schema_compare import same_columns, same_key, widened
 from ticdc_assets.schema.history.source_table import SourceTableBuilder, fold_name
 from ticdc_assets.schema.model import Default, TableSchema
 

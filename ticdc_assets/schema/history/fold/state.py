@@ -10,11 +10,12 @@ from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.collations import Collation
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, Shape, TruncateRows, shape_of
-from ticdc_assets.schema.history.official_statements import WrittenStatements
+from ticdc_assets.schema.evolution.evolve import shape_of
+from ticdc_assets.schema.evolution.schema_state import Change, Shape, TruncateRows
 from ticdc_assets.schema.history.schema_compare import same_columns, unknowns
+from ticdc_assets.schema.history.sent_statements import WrittenStatements
 from ticdc_assets.schema.history.source_table import (
     History,
     NamePeriod,

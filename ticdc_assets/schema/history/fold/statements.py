@@ -8,14 +8,15 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
+from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.collations import UNNAMED
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.evolution.evolve import Change, ExchangedRows, Shape, alter_all, create, shape_of
-from ticdc_assets.schema.evolution.promotion import lake_type
+from ticdc_assets.schema.evolution.evolve import alter_all, create, shape_of
+from ticdc_assets.schema.evolution.schema_state import Change, ExchangedRows, Shape
 from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made, same_columns
-from ticdc_assets.schema.history.session_names import candidates, exchanged_names, listed, with_schema
+from ticdc_assets.schema.history.sent_statements import candidates, exchanged_names, listed, with_schema
 from ticdc_assets.schema.history.source_table import SourceName, SourceTableBuilder, fold_name, same_name
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, partition_rows
@@ -244,7 +245,7 @@ def pair_of(live: Mapping[SourceName, SourceTableBuilder], event: DdlEvent, stat
     if stopped:
         raise _fault(event, "two tables that are not stopped", f"{' and '.join(stopped)} stopped")
     if not same_columns(one, other, ordered=False) or any(
-        (found := other.column(c.name)) is None or lake_type(c.type) != lake_type(found.type) for c in one.columns
+        (found := other.column(c.name)) is None or arrow_type(c.type) != arrow_type(found.type) for c in one.columns
     ):
         raise _fault(event, f"the columns of {one.name} in {other.name}", "other columns")
     if not one.key or sorted(fold(n) for n in one.key) != sorted(fold(n) for n in other.key):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.fold import cache as folds
+from ticdc_assets.schema.history.fold import events as folds
 from ticdc_assets.schema.history.fold.events import Known, fold
 from ticdc_assets.schema.history.source_table import History
 from ticdc_assets_tests.deliveries.database import START_TS, Column, RowChange, Shape, Statement, Value

@@ -12,8 +12,7 @@ from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
 from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
-from ticdc_assets.schema.history.fold.cache import Folds
-from ticdc_assets.schema.history.fold.events import Known
+from ticdc_assets.schema.history.fold.events import Folds, Known
 from ticdc_assets_tests.schema.history.histories import event, table
 
 T = ("shop", "t")

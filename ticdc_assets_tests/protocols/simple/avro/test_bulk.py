@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
-from ticdc_assets.protocols.formats.bodies import Compression
+from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import (
     decoder as simple,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ticdc_assets.schema.history.fold.cache import Folds
-from ticdc_assets.schema.history.fold.events import Known, fold
+from ticdc_assets.schema.history.fold.events import Folds, Known, fold
 from ticdc_assets_tests.schema.history.histories import event
 
 EVENTS = [event(number, f"t{number}", f"CREATE TABLE `t{number}` (`id` INT PRIMARY KEY)") for number in range(6)]

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.evolution.evolve import create
 from ticdc_assets.schema.history.fold.events import Known, fold
@@ -34,7 +35,7 @@ STATEMENTS = [
 
 
 def of(text: str) -> TableSchema:
-    (statement,) = ddl.parse(text, "shop")
+    (statement,) = parse(text, "shop")
     assert isinstance(statement, ddl.CreateTable)
     return create(statement).table
 

@@ -8,7 +8,8 @@ from itertools import permutations
 import pytest
 
 from ticdc_assets.protocols.storage.schema_file import parse_schema_file
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.evolution.evolve import create
 from ticdc_assets.schema.history.fold.events import Known, fold, in_order
@@ -38,7 +39,7 @@ def test_every_version_of_every_table_is_what_the_log_says(workload: Workload):
     for e in result:
         if "create_after" not in e:
             continue
-        (statement,) = ddl.parse(e["create_after"], e["schema"])
+        (statement,) = parse(e["create_after"], e["schema"])
         assert isinstance(statement, ddl.CreateTable)
         wanted = create(statement).table
         found = history.as_of(e["schema"], e["table"], e["commit_ts"] + 1)

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
+from ticdc_assets.schema.ddl.parser import parse
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
-from ticdc_assets.schema.history.fold.state import PendingStatements
-from ticdc_assets.schema.history.official_statements import WrittenStatements, subject_of
-from ticdc_assets.schema.history.renames import (
+from ticdc_assets.schema.history.fold.renames import (
     Rename,
     are_in_order,
     is_renamed,
@@ -19,6 +18,8 @@ from ticdc_assets.schema.history.renames import (
     old_names,
     rename_pairs,
 )
+from ticdc_assets.schema.history.fold.state import PendingStatements
+from ticdc_assets.schema.history.sent_statements import WrittenStatements, subject_of
 from ticdc_assets.schema.history.source_table import SourceName, Stop
 
 
@@ -49,7 +50,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("given", "pairs"), PAIRS)
 def test_a_statement_tells_the_names_that_its_tables_have_before_and_after(given: DdlEvent, pairs: list[Any]):
-    statements = ddl.parse(given.query, "")
+    statements = parse(given.query, "")
 
     assert list(rename_pairs(given, statements)) == pairs
     assert old_names(given) == [(old[0] or "s", old[1]) for old, _ in pairs]
@@ -116,7 +117,7 @@ def test_a_table_is_still_to_be_renamed_where_a_rename_takes_its_name():
 
 
 def parts(state: WrittenStatements, given: DdlEvent, live: str = "") -> list[tuple[str, str]]:
-    found = state.parts(given, ddl.parse(given.query, ""), names(live))
+    found = state.parts(given, parse(given.query, ""), names(live))
     return [(part.schema, part.table) for part, _ in found]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.ddl import parser as ddl
+from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.defaults import LiteralDefault
-from ticdc_assets.schema.ddl.sent_text import parse_sent
+from ticdc_assets.schema.history.sent_statements import parse_sent
 
 INDEX_STATEMENTS = [
     "alter table a add fulltext index ft (v) with parser multilingual",

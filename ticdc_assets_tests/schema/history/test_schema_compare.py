@@ -8,8 +8,14 @@ import pytest
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.history.row_schemas import changed_column, widened
-from ticdc_assets.schema.history.schema_compare import as_made, same_columns, same_key, unknowns
+from ticdc_assets.schema.history.schema_compare import (
+    as_made,
+    changed_column,
+    same_columns,
+    same_key,
+    unknowns,
+    widened,
+)
 from ticdc_assets.schema.model import Column, Index, TableSchema
 
 
