@@ -17,36 +17,50 @@ import pyarrow.compute as pc
 from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.batches import NONE, Before, SchemaGroup, parts
 from ticdc_assets.protocols.avro.decoder import MS_MAX, OPS, TS_MAX, AvroOptions
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows
+from ticdc_assets.protocols.columnar.message_rows import (
+    Bulk,
+    BulkRows,
+    Messages,
+    RowHeaders,
+    TableRows,
+    heads_of,
+    rows_of,
+)
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
-from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
+from ticdc_assets.protocols.formats.avro.batches import Ints, concatenated
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column
 
 
 def rows(messages: Messages, options: AvroOptions) -> BulkRows:
     """The rows of a batch by schema id; deletes by the schema id of their key."""
-    left = np.ones(len(messages), np.bool_)
-    tables = []
-    for part, deletes in parts(messages, options):
-        table = _table(part, options, deletes)
-        if len(table):
-            tables.append(table)
-            left[table.rows.line.to_numpy()] = False
-    return BulkRows(tuple(tables), left)
+    return rows_of(len(messages), (_table(part, options, deletes) for part, deletes in parts(messages, options)))
 
 
 def heads(messages: Messages, options: AvroOptions) -> RowHeaders:
     """The row headers of a batch; messages are still read to their end, but no values are built."""
-    left = np.ones(len(messages), np.bool_)
     names: dict[tuple[str, str], int] = {}
-    found = []
+    groups, name, version = [], [], []
     for part, deletes in parts(messages, options):
         group = _heads_of(part, deletes)
-        name = names.setdefault(_name(part, options), len(names))
-        found.append((group, name, NONE if deletes else part.schema_id))
-        left[group.message] = False
-    return _heads(tuple(names), found, left)
+        groups.append(group)
+        name.append(np.full(len(group.message), names.setdefault(_name(part, options), len(names))))
+        version.append(np.full(len(group.message), NONE if deletes else part.schema_id))
+    versions = concatenated(version)
+    return heads_of(
+        messages=len(messages),
+        names=tuple(names),
+        message=concatenated([group.message for group in groups]),
+        name=pa.array(concatenated(name).astype(np.int32)),
+        op=_whole([group.op for group in groups], pa.string()),
+        commit_ts=_whole([group.commit_ts for group in groups], pa.int64()),
+        commit_ms=_whole([group.commit_ms for group in groups], pa.int64()),
+        schema_version=pa.array(versions, mask=versions == NONE),
+    )
+
+
+def _whole(parts: list[pa.Array], of: pa.DataType) -> pa.Array:
+    return pa.chunked_array(parts, of).combine_chunks()
 
 
 def column(of: Column, array: pa.Array, zone: str) -> pa.Array:
@@ -154,25 +168,3 @@ def _with_old(
         wire.append(pc.if_else(is_gone, then.take(pa.array(ordinal, mask=~has_old)), array))
         before.append(then.take(pa.array(ordinal, mask=~has_before)))
     return tuple(wire), tuple(before), pa.array(has_before)
-
-
-def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[_GroupHeads, int, int]], left: Mask) -> RowHeaders:
-    message = concatenated([group.message for group, _, _ in found])
-    order = np.argsort(message, kind="stable")
-    name = np.repeat([name for _, name, _ in found], [len(group.place) for group, _, _ in found])
-    version = np.repeat([version for _, _, version in found], [len(group.place) for group, _, _ in found])
-    return RowHeaders(
-        names=names,
-        message=pa.array(message[order]),
-        position=pa.array(np.zeros(len(order), np.int64)),
-        name=pa.array(name[order].astype(np.int32)),
-        op=_sorted([group.op for group, _, _ in found], pa.string(), order),
-        commit_ts=_sorted([group.commit_ts for group, _, _ in found], pa.int64(), order),
-        commit_ms=_sorted([group.commit_ms for group, _, _ in found], pa.int64(), order),
-        schema_version=pa.array(version[order].astype(np.int64), mask=version[order] == NONE),
-        left=left,
-    )
-
-
-def _sorted(parts: list[pa.Array], of: pa.DataType, order: Ints) -> pa.Array:
-    return pa.chunked_array(parts, of).take(pa.array(order)).combine_chunks()

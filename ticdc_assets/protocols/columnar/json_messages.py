@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, RowHeaders, TableRows, heads_of
+from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, RowHeaders, TableRows, heads_of, rows_of
 from ticdc_assets.protocols.columnar.raw_rows import TIME_TYPE, ops_of
 from ticdc_assets.protocols.columnar.scanned_rows import (
     COMMIT_MS,
@@ -122,29 +122,24 @@ class RowGrammar:
         source, _ = scan_texts(data, bounds[:-1], bounds[1:], self.source, NO_NAMES)
         has_version = self.row.numbers > SCHEMA_VERSION
         version = source.numbers[:, SCHEMA_VERSION] if has_version else None
-        left = np.ones(len(messages), np.bool_)
         tables = []
         for (schema, table), of_table in by_table(data, source.strings, version):
             texts_of_table = source.rows[of_table]
             starts, ends = bounds[texts_of_table], bounds[texts_of_table + 1]
             for columns, every in alike(data, starts, ends, self.row, self.columns):
                 found = self._sound(every, options)
-                if not len(found):
-                    continue
-                line = message[texts_of_table[found.rows]]
-                left[line] = False
-                raw = with_structs(raw_rows(data, found, columns, line), data, found, TIME_TYPE)
+                raw = raw_rows(data, found, columns, message[texts_of_table[found.rows]])
                 tables.append(
                     TableRows(
                         schema=schema,
                         table=table,
-                        schema_version=int(found.numbers[0, SCHEMA_VERSION]) if has_version else None,
-                        rows=raw,
+                        schema_version=int(source.numbers[of_table[0], SCHEMA_VERSION]) if has_version else None,
+                        rows=with_structs(raw, data, found, TIME_TYPE),
                         position=pa.array(np.zeros(len(found), np.int64)),
                         table_id=pa.array(found.numbers[:, TABLE_ID]) if self.row.numbers > TABLE_ID else None,
                     )
                 )
-        return BulkRows(tuple(tables), left)
+        return rows_of(len(messages), tables)
 
     def _sound(self, found: ScannedTexts, options: Any) -> ScannedTexts:
         sound = self.is_sound(found, options)

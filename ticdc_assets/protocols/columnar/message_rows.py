@@ -94,6 +94,10 @@ class RowHeaders:
         return len(self.message)
 
 
+_OF_ROWS: Final = ("message", "position", "name", "op", "commit_ts", "commit_ms", "schema_version")
+"""The fields with one entry per row."""
+
+
 def heads_of(
     messages: int,
     names: tuple[tuple[str, str], ...],
@@ -105,7 +109,7 @@ def heads_of(
     schema_version: pa.Array | None = None,
     position: Ints | None = None,
 ) -> RowHeaders:
-    """The headers of these rows; messages without a row are marked as left.
+    """The headers of these rows in the order of the batch; messages without a row are marked as left.
 
     Args:
         messages: the number of messages in the batch.
@@ -119,7 +123,7 @@ def heads_of(
     nothing = pa.nulls(len(message), pa.int64())
     left = np.ones(messages, np.bool_)
     left[message] = False
-    return RowHeaders(
+    heads = RowHeaders(
         names=names,
         message=pa.array(message, pa.int64()),
         position=pa.array(np.zeros(len(message), np.int64) if position is None else position, pa.int64()),
@@ -130,6 +134,12 @@ def heads_of(
         schema_version=nothing if schema_version is None else schema_version,
         left=left,
     )
+    return heads if (message[1:] >= message[:-1]).all() else _in_order(heads)
+
+
+def _in_order(heads: RowHeaders) -> RowHeaders:
+    order = pa.array(np.lexsort((heads.position.to_numpy(), heads.message.to_numpy())))
+    return replace(heads, **{name: getattr(heads, name).take(order) for name in _OF_ROWS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,15 @@ class BulkRows:
 
     tables: tuple[TableRows, ...]
     left: Mask
+
+
+def rows_of(messages: int, tables: Iterable[TableRows]) -> BulkRows:
+    """The tables that have rows; of so many messages, those without a row in them are marked as left."""
+    left = np.ones(messages, np.bool_)
+    kept = tuple(table for table in tables if len(table))
+    for table in kept:
+        left[table.rows.line.to_numpy()] = False
+    return BulkRows(kept, left)
 
 
 HeadsOf = Callable[[Messages, Any], RowHeaders]
@@ -222,20 +241,9 @@ def _joined(taken: RowHeaders, more: RowHeaders, rest: npt.NDArray[np.int64]) ->
     names = tuple(dict.fromkeys((*taken.names, *more.names)))
     number = {name: place for place, name in enumerate(names)}
     renumbered = pa.array([number[name] for name in more.names], pa.int32()).take(more.name)
-    message = pa.concat_arrays([taken.message, pa.array(rest).take(more.message)])
-    position = pa.concat_arrays([taken.position, more.position])
-    order = pa.array(np.lexsort((position.to_numpy(), message.to_numpy())))
-    return RowHeaders(
-        names=names,
-        message=message.take(order),
-        position=position.take(order),
-        name=pa.concat_arrays([taken.name, renumbered]).take(order),
-        op=pa.concat_arrays([taken.op, more.op]).take(order),
-        commit_ts=pa.concat_arrays([taken.commit_ts, more.commit_ts]).take(order),
-        commit_ms=pa.concat_arrays([taken.commit_ms, more.commit_ms]).take(order),
-        schema_version=pa.concat_arrays([taken.schema_version, more.schema_version]).take(order),
-        left=_left(taken.left, more.left),
-    )
+    moved = replace(more, message=pa.array(rest).take(more.message), name=renumbered)
+    joined = {name: pa.concat_arrays([getattr(taken, name), getattr(moved, name)]) for name in _OF_ROWS}
+    return _in_order(RowHeaders(names=names, left=_left(taken.left, more.left), **joined))
 
 
 def _left(left: Mask, left_of_rest: Mask) -> Mask:

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages, RowHeaders, TableRows, take
+from ticdc_assets.protocols.columnar.message_rows import (
+    Bulk,
+    BulkRows,
+    Messages,
+    RowHeaders,
+    TableRows,
+    heads_of,
+    rows_of,
+    take,
+)
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.formats.avro.columns import BuiltColumn
@@ -30,27 +39,29 @@ _OPS: Final = pa.array(["I", "U", "D"], pa.string())
 
 def rows(messages: Messages, options: SimpleOptions) -> BulkRows:
     """The rows of a batch by table, version and set of columns."""
-    left = np.ones(len(messages), np.bool_)
-    tables = []
-    for part in parts(messages, options):
-        table = _table(part)
-        if len(table):
-            tables.append(table)
-            left[table.rows.line.to_numpy()] = False
-    return BulkRows(tuple(tables), left)
+    return rows_of(len(messages), map(_table, parts(messages, options)))
 
 
 def heads(messages: Messages, options: SimpleOptions) -> RowHeaders:
     """The row headers of a batch; messages are still read to their end, but no values are built."""
-    left = np.ones(len(messages), np.bool_)
     names: dict[tuple[str, str], int] = {}
-    found = []
+    message, name, op, commit_ts, version = [], [], [], [], []
     for part in parts(messages, options):
-        whole = _sound(part)
-        name = names.setdefault(part.table[:2], len(names))
-        found.append((part, whole, name))
-        left[part.messages[whole]] = False
-    return _heads(tuple(names), found, left)
+        sound = _sound(part)
+        message.append(part.messages[sound])
+        name.append(np.full(len(sound), names.setdefault(part.table[:2], len(names))))
+        op.append(part.op[sound])
+        commit_ts.append(part.commit_ts[sound])
+        version.append(np.full(len(sound), part.table[2]))
+    return heads_of(
+        messages=len(messages),
+        names=tuple(names),
+        message=concatenated(message),
+        name=pa.array(concatenated(name).astype(np.int32)),
+        op=_OPS.take(pa.array(concatenated(op))),
+        commit_ts=pa.array(concatenated(commit_ts)),
+        schema_version=pa.array(concatenated(version)),
+    )
 
 
 def column(of: Column, array: pa.Array, zone: str) -> pa.Array:
@@ -113,27 +124,3 @@ def _table(part: ColumnSetGroup) -> TableRows:
 def _filled(then: pa.Array, sent: Mask, now: pa.Array) -> pa.Array:
     """The old values if they were sent, else the new ones."""
     return pc.if_else(pa.array(sent), then, now)
-
-
-def _heads(names: tuple[tuple[str, str], ...], found: list[tuple[ColumnSetGroup, Ints, int]], left: Mask) -> RowHeaders:
-    message = concatenated([part.messages[whole] for part, whole, _ in found])
-    order = np.argsort(message, kind="stable")
-    op, commit_ts = (
-        concatenated([part.op[w] for part, w, _ in found]),
-        concatenated([p.commit_ts[w] for p, w, _ in found]),
-    )
-    name, version = (
-        np.repeat(np.array(each, np.int64), [len(whole) for _, whole, _ in found])
-        for each in ([name for _, _, name in found], [part.table[2] for part, _, _ in found])
-    )
-    return RowHeaders(
-        names=names,
-        message=pa.array(message[order]),
-        position=pa.array(np.zeros(len(order), np.int64)),
-        name=pa.array(name[order].astype(np.int32)),
-        op=_OPS.take(pa.array(op[order])),
-        commit_ts=pa.array(commit_ts[order]),
-        commit_ms=pa.nulls(len(order), pa.int64()),
-        schema_version=pa.array(version[order]),
-        left=left,
-    )
