@@ -20,7 +20,7 @@ from ticdc_assets_tests.commands.called import on, shop
 from ticdc_assets_tests.commands.plain_user import called_as_plain_user
 
 
-@pytest.mark.parametrize("command", ["run", "tables", "discover"])
+@pytest.mark.parametrize("command", ["run", "tables"])
 def test_a_config_that_is_not_there_is_one_sentence(tmp_path: Path, capfd: Any, command: str):
     assert main([command, "--config", str(tmp_path / "none.yaml")]) == 2
 
@@ -141,7 +141,7 @@ def test_a_table_that_is_not_there_is_a_fault_of_the_command_line_and_before_a_r
     assert main(on(feed, *arguments)) == 2
 
 
-@pytest.mark.parametrize("command", ["tables", "tables --json", "discover", "inspect"])
+@pytest.mark.parametrize("command", ["tables", "tables --json", "inspect"])
 def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path, command: str):
     done = _shell(f"{{ ticdc-assets {command}; echo $? >&2; }} | true", tmp_path)
 
@@ -150,7 +150,7 @@ def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path, command:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
-@pytest.mark.parametrize("command", ["tables", "tables --json", "discover", "inspect"])
+@pytest.mark.parametrize("command", ["tables", "tables --json", "inspect"])
 def test_a_full_disk_behind_standard_output_is_one_sentence_that_names_it(tmp_path: Path, command: str):
     done = _shell(f"ticdc-assets {command} >/dev/full", tmp_path)
 
@@ -170,7 +170,7 @@ def test_a_closed_standard_stream_ends_no_command(tmp_path: Path, closed: str):
 def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     feed = shop(folder)
     command = f"{sys.executable} -m ticdc_assets.cli"
-    places = {"tables": f"--config {feed.path}", "discover": f"--config {feed.path}", "inspect": str(feed.bucket.base)}
+    places = {"tables": f"--config {feed.path}", "inspect": str(feed.bucket.base)}
     script = re.sub("ticdc-assets ([a-z]+)", lambda found: f"{command} {found[1]} {places[found[1]]}", line)
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
 

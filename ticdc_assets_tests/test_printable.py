@@ -79,7 +79,7 @@ def commands(feed: Feed) -> list[list[str]]:
         on(feed, "diff", str(ts(0)), at), on(feed, "diff", str(ts(0)), at, "--rows"),
         on(feed, "diff", str(ts(0)), at, "--json"), on(feed, "check"), on(feed, "check", "--json"),
         on(feed, "rebuild", "--table", FORGES), on(feed, "replay", "--json"), on(feed, "doctor"),
-        on(feed, "maintain", "--dry-run"), on(feed, "discover"), on(feed, "run", "--json"),
+        on(feed, "maintain", "--dry-run"), on(feed, "run", "--json"),
     ]  # fmt: skip
     return [*configured, ["inspect", bucket], ["inspect", bucket, "--json"], ["inspect", str(feed.path)]]
 

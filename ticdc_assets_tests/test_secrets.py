@@ -121,9 +121,7 @@ def test_a_good_run_leaves_no_secret_in_logs_events_or_the_lake(
 
 
 @pytest.mark.usefixtures("without_java")
-@pytest.mark.parametrize(
-    "command", [["run"], ["tables"], ["tables", "--json"], ["discover"], ["snapshot", "--at", "1"]]
-)
+@pytest.mark.parametrize("command", [["run"], ["tables"], ["tables", "--json"], ["snapshot", "--at", "1"]])
 def test_no_command_prints_a_secret(feed: Feed, command: list[str], capfd: Any, logs: pytest.LogCaptureFixture):
     main([*command, "--config", str(feed.path)])
 

@@ -1,4 +1,4 @@
-"""The commands that make or test a set-up, and its data: init, config, check, doctor, inspect, discover.
+"""The commands that make or test a set-up, and its data: init, config, check, doctor, inspect.
 
 Each imports what it needs when it runs, so that --help and config errors are fast.
 """
@@ -21,7 +21,6 @@ def add_to(commands: Any) -> None:
     _add_check(commands)
     _add_doctor(commands)
     _add_inspect(commands)
-    _add_discover(commands)
 
 
 def _add_init(commands: Any) -> None:
@@ -66,11 +65,6 @@ def _add_inspect(commands: Any) -> None:
     inspect.add_argument("--all", action="store_true", help="read everything (default: a bounded part)")
     inspect.add_argument("--json", action="store_true", help="a JSON object")
     inspect.set_defaults(command=_inspect)
-
-
-def _add_discover(commands: Any) -> None:
-    discover = with_config(command(commands, "discover", "find the tables of the source, so that they have assets"))
-    discover.set_defaults(command=_discover)
 
 
 def _init(arguments: argparse.Namespace) -> int:
@@ -121,10 +115,3 @@ def _inspect(arguments: argparse.Namespace) -> int:
     if is_config(arguments.place):
         return inspect_config(arguments.place, arguments.all, arguments.json)
     return inspect(arguments.place, arguments.all, arguments.json)
-
-
-def _discover(arguments: argparse.Namespace) -> int:
-    config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.diagnose.discover import discover
-
-    return discover(config, chosen)

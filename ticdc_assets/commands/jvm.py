@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.assets.known_tables import log_folder
 from ticdc_assets.commands.output.terminal import noise_kept_in
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def jvm_of(config: Config) -> Callable[[], JvmCatalog]:
 @contextmanager
 def spark_stopped_after(config: Config, log: str = "run.log") -> Iterator[None]:
     """Stop Spark at the end, if it was started. The output of libraries goes to a log in the state folder."""
-    with noise_kept_in(state_folder(config) / log):
+    with noise_kept_in(log_folder(config) / log):
         try:
             yield
         finally:

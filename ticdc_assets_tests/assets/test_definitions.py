@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -12,10 +13,16 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.code_pointer import FileCodePointer
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext
+from dagster._core.definitions.reconstruct import (
+    initialize_repository_def_from_pointer,
+    reconstruct_repository_def_from_pointer,
+)
 
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import KnownTable, known_tables, remember
+from ticdc_assets.assets.known_tables import KnownTable, tables_of_lake
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets_tests.assets.feeds import Feed
@@ -30,6 +37,13 @@ dg.Definitions.validate_loadable(defs)
 from pyspark import SparkContext
 keys = sorted(key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys())
 print(json.dumps({"jvm": SparkContext._gateway is not None, "files": os.listdir(), "keys": keys}))
+"""
+
+LOCATION = """
+from pathlib import Path
+from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.config import load
+defs = definitions_of(load(Path("{}"), {{}}))
 """
 
 
@@ -143,25 +157,53 @@ def test_sensors_and_schedules_are_off_by_default(tmp_path: Path):
 def test_tables_that_the_config_does_not_ask_for_have_no_assets(tmp_path: Path):
     feed = Feed(tmp_path, tables=["shop.u*"]).table("shop", "users").table("shop", "orders").checkpoint(10)
 
-    assert [t.table for t in known_tables(feed.config, feed.config.changefeeds[0])] == ["users"]
+    named = definitions_of(feed.config, known={"shop": [KnownTable("shop", "users"), KnownTable("shop", "orders")]})
+
+    assert mirrors(feed.definitions) == mirrors(named) == {"users"}
 
 
-def test_known_tables_survive_a_source_that_is_not_at_hand(tmp_path: Path):
-    feed = Feed(tmp_path)
-    known = (KnownTable("a", "log", has_key=False), KnownTable("a", "t"))
-
-    assert remember(feed.config, "shop", known) is None
-    (tmp_path / "bucket_shop" / "metadata").unlink()
-    (tmp_path / "bucket_shop").rmdir()
-
-    assert known_tables(feed.config, feed.config.changefeeds[0]) == known
+def mirrors(definitions: dg.Definitions) -> set[str]:
+    keys = definitions.resolve_asset_graph().get_all_asset_keys()
+    return {key.path[-1] for key in keys if key.path[1] == "mirror"}
 
 
-def test_a_hint_that_cannot_be_written_is_reported_and_fails_nothing(tmp_path: Path):
-    feed = Feed(tmp_path)
-    (tmp_path / ".ticdc_assets").write_text("a file where the folder should be")
+@pytest.mark.usefixtures("without_java")
+def test_the_tables_of_the_lake_have_assets_where_its_source_is_not_at_hand(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").table("shop", "log", keyless=True).checkpoint(10)
+    feed.run()
+    shutil.rmtree(feed.bucket.base)
 
-    assert "cannot be written" in str(remember(feed.config, "shop", [KnownTable("a", "t")]))
+    assert tables_of_lake(feed.config, feed.config.changefeeds[0]) == (
+        KnownTable("shop", "log", has_key=False),
+        KnownTable("shop", "users"),
+    )
+
+
+def test_a_catalog_that_cannot_be_read_leaves_the_changefeed_without_assets_of_tables(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "catalog.db").write_text("no database")
+
+    assert mirrors(feed.definitions) == set()
+    assert "shop has no assets of tables until the code location is reloaded: " in caplog.text
+
+
+def test_a_process_of_a_run_has_the_tables_of_the_code_server_that_started_it(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    (tmp_path / "location.py").write_text(LOCATION.format(feed.path))
+    pointer = FileCodePointer(str(tmp_path / "location.py"), "defs")
+    try:
+        loaded = initialize_repository_def_from_pointer(pointer).repository_load_data
+        feed.table("shop", "orders", 5)
+
+        again = reconstruct_repository_def_from_pointer(pointer, loaded)
+    finally:
+        DefinitionsLoadContext._instance = None
+
+    assert again.has_job("shop_job")
+    assert {key.path[-1] for key in again.assets_defs_by_key if key.path[1] == "mirror"} == {"users"}
 
 
 def test_a_changefeed_that_is_not_in_the_config_is_refused(tmp_path: Path):

@@ -18,7 +18,7 @@ from ticdc_assets_tests.commands.called import on, shop
 COMMANDS: Final = (
     "run", "check", "maintain", "maintain --dry-run", "maintain --pin 5", "rebuild", "rebuild --from source",
     "replay --quarantine", "tables", "snapshot --list", "snapshot --at 9 --pin x", "diff 1 2",
-    "schema shop.users --at 5", "discover",
+    "schema shop.users --at 5",
 )  # fmt: skip
 
 

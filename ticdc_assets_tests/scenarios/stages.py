@@ -26,7 +26,6 @@ class Stages:
 
     def a_new_changefeed_has_its_first_run(self) -> None:
         self._team.deliver(self._moments[0])
-        assert self._team.call("discover") == 0
         self._team.reload()
 
         assert self._team.follow() == set()
@@ -39,7 +38,6 @@ class Stages:
 
         assert self._team.follow() == {"watermarks/tables_have_assets"}
 
-        assert "4 tables have no asset yet: odd-db.modify2, " in self._team.skips()
         self._team.reload()
         assert self._team.skips() == "Nothing new at the source."
         self._equals_the_truth()

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from ticdc_assets.assets.earlier_runs import broken, cancelled, on_its_way
-from ticdc_assets.assets.known_tables import known_tables, not_loaded
 from ticdc_assets.assets.metadata.sparkline import plain_seconds
 from ticdc_assets.assets.stages.news import requested_keys
 from ticdc_assets.assets.stages.schema_cache import observation
@@ -69,28 +68,11 @@ def _source_sensor(
     return dg.SensorDefinition(
         name=name,
         job_name=job,
-        evaluation_fn=_report_failures(_with_new_tables(config, changefeed, feed, evaluate)),
+        evaluation_fn=_report_failures(evaluate),
         minimum_interval_seconds=INTERVAL_S,
         default_status=status,
         description=f"{description} Requests a run; the run decides what to do.",
     )
-
-
-def _with_new_tables(
-    config: Config, changefeed: Changefeed, feed: Feed, evaluate: SensorEvaluation
-) -> SensorEvaluation:
-    """A tick without a request also names the tables that are newer than the loaded definitions."""
-
-    def evaluated(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        result = evaluate(context)
-        now = ((table.schema, table.table) for table in known_tables(config, changefeed))
-        sentence = not_loaded(now, feed.tables)
-        if not sentence or result.skip_reason is None:
-            return result
-        reason = dg.SkipReason(f"{result.skip_reason.skip_message} {sentence}")
-        return dg.SensorResult(skip_reason=reason, cursor=result.cursor)
-
-    return evaluated
 
 
 def _report_failures(evaluate: SensorEvaluation) -> SensorEvaluation:

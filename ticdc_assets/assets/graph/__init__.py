@@ -1,13 +1,12 @@
 """Builds Definitions from a config: for each changefeed its assets, checks, jobs, sensors and schedules.
 
-Reads the config and the files of known tables (or the schema files of a local folder). Opens no catalog, no network
-connection and no JVM.
+Reads the config, and the tables of the lake where the caller does not name them. Starts no JVM.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from ticdc_assets.assets.jobs.rebuild import rebuild_job
 from ticdc_assets.assets.jobs.replay import replay_job
 from ticdc_assets.assets.jobs.resync import resync_job
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import known_tables
+from ticdc_assets.assets.loaded_tables import loaded_tables
 from ticdc_assets.assets.resources import lake_resource
 from ticdc_assets.assets.stages.changelogs import changelog_assets, changelog_specs
 from ticdc_assets.assets.stages.days import days_spec
@@ -35,6 +34,7 @@ from ticdc_assets.assets.translation import translated_keys
 from ticdc_assets.pipeline.sources import reads_files
 
 if TYPE_CHECKING:
+    from ticdc_assets.assets.known_tables import KnownTable
     from ticdc_assets.assets.translation import Translate
     from ticdc_assets.config import Changefeed, Config
 
@@ -44,20 +44,24 @@ def definitions_of(
     only: Sequence[str] | None = None,
     among_others: bool = False,
     translate: Translate | None = None,
+    known: Mapping[str, Sequence[KnownTable]] | None = None,
 ) -> dg.Definitions:
     """The definitions of the config's changefeeds, or of those named in `only`.
 
     Args:
         among_others: whether the code location may also hold changefeeds of other configs.
         translate: gives each asset the spec that Dagster shows; the plain one by default.
+        known: the tables that get assets, by changefeed; those of another changefeed are read from its lake.
 
     Raises:
         ConfigError: `only` names a changefeed that the config does not have, or two assets are translated to one key.
     """
     chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
     names = _names(chosen, among_others)
+    known = known or {}
+    tables = {c.name: known[c.name] if c.name in known else loaded_tables(config, c) for c in chosen}
     return dg.Definitions.merge(
-        *(changefeed_definitions(config, changefeed, names[changefeed.name], translate) for changefeed in chosen)
+        *(changefeed_definitions(config, c, names[c.name], translate, tables[c.name]) for c in chosen)
     )
 
 
@@ -74,10 +78,10 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
 
 
 def changefeed_definitions(
-    config: Config, changefeed: Changefeed, names: FeedNames, translate: Translate | None
+    config: Config, changefeed: Changefeed, names: FeedNames, translate: Translate | None, tables: Sequence[KnownTable]
 ) -> dg.Definitions:
     """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
-    known = known_tables(config, changefeed)
+    known = tuple(sorted(t for t in tables if changefeed.tables.matches(t.schema, t.table)))
     target, shown = changefeed.target, changefeed.dagster
     history = changefeed.mirror.history
     plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, translate, history)

@@ -6,7 +6,6 @@ from typing import Any, Final
 import dagster as dg
 
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import remember, tables_with_assets
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.news import news
@@ -68,7 +67,6 @@ def _scanned(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
     observed = _observed(feed, run)
     if is_new(context.instance, observed):
         context.log_event(observed)
-    remember_tables(context, run, pending.history)
     # Dagster read the version of the source before this step, which may have found a later one.
     made_from = {INPUT_VERSION_TAG.format(feed.names.source.to_user_string()): (observed.tags or {})[DATA_VERSION_TAG]}
     return dg.MaterializeResult(
@@ -82,13 +80,6 @@ def _scanned(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
         data_version=dg.DataVersion(schema_version(pending.history)),
         tags=made_from,
     )
-
-
-def remember_tables(context: dg.AssetExecutionContext, run: ChangefeedRun, history: History) -> None:
-    """Write the file that decides which tables have assets when the code location is next loaded."""
-    problem = remember(run.config, run.changefeed.name, tables_with_assets(history, run.lake.follows))
-    if problem:
-        context.log.warning(printable(problem))
 
 
 def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:

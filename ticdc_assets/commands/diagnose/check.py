@@ -12,7 +12,7 @@ import dagster as dg
 from ticdc_assets.assets.checks.definitions import HAVE_ASSETS, NO_LATE_ROWS
 from ticdc_assets.assets.graph import definitions_of
 from ticdc_assets.assets.keys import FeedNames
-from ticdc_assets.assets.known_tables import remember, state_folder, tables_with_assets
+from ticdc_assets.assets.known_tables import log_folder
 from ticdc_assets.commands.output.each import EXIT_FAILED, code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.process.through_dagster import (
@@ -98,7 +98,7 @@ def check_all(
 ) -> list[Checked]:
     """Evaluate the checks of one changefeed after another. An error in one does not stop the others."""
     found = []
-    with noise_kept_in(state_folder(config) / "check.log"), instance_of(environ) as instance:
+    with noise_kept_in(log_folder(config) / "check.log"), instance_of(environ) as instance:
         for changefeed in chosen:
             with terminal.working(f"{changefeed.name}: evaluating its checks"):
                 checked = _checked_or_failed(config, changefeed, instance)
@@ -121,8 +121,6 @@ def _checked(config: Config, changefeed: Changefeed, instance: dg.DagsterInstanc
         advice = "Run `ticdc-assets run` first."
         sentence = f"{changefeed.name}: expected a recorded run to check, found none. {advice}"
         return Checked(changefeed.name, errors=(sentence,))
-    # The tables of the lake have checks too where this machine has not run the changefeed itself.
-    remember(config, changefeed.name, tables_with_assets(lake.history(), lake.follows))
     result = _job(config, changefeed).execute_in_process(
         {"loggers": QUIET_LOGGERS}, instance=instance, raise_on_error=False
     )

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.assets.known_tables import MARKER, STATE_FOLDER
+from ticdc_assets.assets.known_tables import LOG_FOLDER, MARKER
 from ticdc_assets.changes import layout
 from ticdc_assets.commands.output.terminal import Terminal, when
 from ticdc_assets.commands.process.run import run_all, summary
@@ -68,7 +68,7 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
     config = load(folder / "changefeeds.yaml", environ)
     chosen = [changefeed for changefeed in config.changefeeds if not shown or changefeed.name in shown]
     terminal.note(f"A new lake in {folder / 'lake'}; {counted(len(chosen), 'changefeed')}, one for each protocol.")
-    results = run_all(terminal, config, chosen, None, environ, folder / STATE_FOLDER / "run.log")
+    results = run_all(terminal, config, chosen, None, environ, folder / LOG_FOLDER / "run.log")
     lines = checked(config, folder, {changefeed.name for changefeed in chosen})
     terminal.columns(_NAMES, [_cells(line) for line in lines], right=_COUNTS)
     for ran in results:
@@ -100,7 +100,7 @@ def prepare(folder: Path) -> None:
         raise ConfigError(
             str(config), "the file as the demo wrote it, which a new demo replaces", "an edited one", advice
         )
-    for name in ("lake", HOME, STATE_FOLDER, *_OLDER, *(path.name for path in PACKAGED_SAMPLE.iterdir())):
+    for name in ("lake", HOME, LOG_FOLDER, *_OLDER, *(path.name for path in PACKAGED_SAMPLE.iterdir())):
         _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(PACKAGED_SAMPLE, folder, dirs_exist_ok=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.assets.checks.results import LagLimits, checkpoint_near_clock, not_held, nothing_quarantined
 from ticdc_assets.assets.clock import Clock
-from ticdc_assets.assets.known_tables import is_sample, remember, tables_with_assets
+from ticdc_assets.assets.known_tables import KnownTable, is_sample, tables_with_assets
 from ticdc_assets.commands.output.each import EXIT_FAILED
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusals
@@ -52,19 +52,21 @@ class ChangefeedResult:
         return self.error_code or (EXIT_FAILED if self.faults else 0)
 
 
-def scan_result(config: Config, changefeed: Changefeed, until: int | None) -> tuple[ChangefeedResult, bool]:
-    """The result if no run is needed, and whether one is needed."""
+def scan_result(
+    config: Config, changefeed: Changefeed, until: int | None
+) -> tuple[ChangefeedResult, bool, tuple[KnownTable, ...]]:
+    """The result if no run is needed, whether one is needed, and the tables that have assets in it."""
     lake = Lake(config, changefeed)
     pending = run_of(lake, until).scan()
-    warning = remember(config, changefeed.name, tables_with_assets(pending.history, lake.follows))
-    warnings = (*filter(None, (warning, _asks_for_nothing(changefeed, pending))), *_without_history(lake, pending))
+    warnings = (*_asks_for_nothing(changefeed, pending), *_without_history(lake, pending))
     needed = is_needed(lake, pending) or unlanded_offsets(lake) > 0
     if not needed and until is None:
         # A run reports this in a check. If nothing is pending, TiCDC may have stopped writing.
         clock = Clock(pending.checkpoint, datetime.now(UTC), lake.measures_lag)
         moves = checkpoint_near_clock(clock, is_sample(config), LagLimits.of(changefeed.dagster.max_lag_s))
         warnings += () if moves.passed else (f"{changefeed.name}: {moves.sentence}",)
-    return ChangefeedResult(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings), needed
+    result = ChangefeedResult(changefeed.name, pending.record, False, tuple(held(lake, pending.record)), warnings)
+    return result, needed, tables_with_assets(pending.history, lake.follows)
 
 
 def _without_history(lake: Lake, pending: Pending) -> Iterator[str]:
@@ -74,8 +76,8 @@ def _without_history(lake: Lake, pending: Pending) -> Iterator[str]:
         yield f"{lake.changefeed.name}: {names[source_table_id]} has no history: {reason}"
 
 
-def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:
-    """The warning that the config's `tables` exclude every table of the source; else an empty text."""
+def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> Iterator[str]:
+    """The warning that the config's `tables` exclude every table of the source."""
     names = sorted(
         {
             ".".join(source_table.name)
@@ -84,10 +86,10 @@ def _asks_for_nothing(changefeed: Changefeed, pending: Pending) -> str:
         }
     )
     if not names or pending.commit_ranges:
-        return ""
+        return
     more = len(names) - _NAMES_MAX
     there = ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"{changefeed.name}: `tables` selects none of the tables of the source: {there}"
+    yield f"{changefeed.name}: `tables` selects none of the tables of the source: {there}"
 
 
 def is_needed(lake: Lake, pending: Pending) -> bool:

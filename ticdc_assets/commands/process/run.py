@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.assets.known_tables import log_folder
 from ticdc_assets.commands.output.each import code_of, sentence_of
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, moment, noise_kept_in
@@ -35,7 +35,7 @@ def run(config: Config, chosen: Sequence[Changefeed], until: int | None, environ
         The exit code: 1 if anything failed or is held.
     """
     terminal = Terminal()
-    log = state_folder(config) / "run.log"
+    log = log_folder(config) / "run.log"
     results = run_all(terminal, config, chosen, until, environ, log, lambda ran: _print(terminal, ran))
     return max((ran.exit_code for ran in results), default=0)
 
@@ -101,7 +101,7 @@ class _Runs:
     def _run(self, changefeed: Changefeed) -> ChangefeedResult:
         if Lake(read_only_config(self._config), changefeed).control.newest() is None:
             require_java()  # before the first scan, which may take long and be useless without Java
-        ran, needed = scan_result(self._config, changefeed, self._until)
+        ran, needed, tables = scan_result(self._config, changefeed, self._until)
         if not needed:
             return ran
         require_java()
@@ -112,6 +112,7 @@ class _Runs:
         after = through_dagster.run_changefeed(
             self._config,
             changefeed,
+            tables,
             self._until,
             named(changefeed.name, self._terminal.on_progress),
             self._instance,

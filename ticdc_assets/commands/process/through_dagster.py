@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,7 @@ from ticdc_assets.work_progress import OnProgress
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
+    from ticdc_assets.assets.known_tables import KnownTable
     from ticdc_assets.config import Changefeed, Config
 
 
@@ -63,13 +64,14 @@ def instance_of(environ: Mapping[str, str]) -> Iterator[dg.DagsterInstance]:
 def run_changefeed(
     config: Config,
     changefeed: Changefeed,
+    tables: Sequence[KnownTable],
     until: int | None,
     on_progress: OnProgress,
     instance: dg.DagsterInstance,
 ) -> ChangefeedResult:
-    """Process everything pending of one changefeed, once."""
+    """Process everything pending of one changefeed, once. `tables` are those with assets."""
     lake = Lake(config, changefeed)
-    result = _execute(config, changefeed, until, on_progress, instance)
+    result = _execute(config, changefeed, tables, until, on_progress, instance)
     raise_if_interrupted(result)
     record = Lake(config, changefeed).control.newest()
     faults = [*_failures(result), *held(lake, record)]
@@ -86,12 +88,14 @@ def run_changefeed(
 def _execute(
     config: Config,
     changefeed: Changefeed,
+    tables: Sequence[KnownTable],
     until: int | None,
     on_progress: OnProgress,
     instance: dg.DagsterInstance,
 ) -> dg.ExecuteInProcessResult:
     names = FeedNames(changefeed.name, str(changefeed.sink.protocol))
-    job = definitions_of(config, [changefeed.name]).resolve_job_def(names.job)
+    definitions = definitions_of(config, [changefeed.name], known={changefeed.name: tables})
+    job = definitions.resolve_job_def(names.job)
     run_config: dict[str, Any] = {"loggers": QUIET_LOGGERS}
     if until is not None:
         run_config["resources"] = {names.resource: {"config": {"until": str(until)}}}

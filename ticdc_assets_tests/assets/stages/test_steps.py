@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.assets.graph import definitions_of
-from ticdc_assets.assets.known_tables import known_tables
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages import mirrors as mirrors_module
 from ticdc_assets.errors import MachineError, StaleRunError
@@ -340,18 +339,6 @@ def test_a_run_that_was_overtaken_looks_again_and_goes_on(tmp_path: Path, monkey
     assert result.success
     assert len(set(tries)) == 2
     assert materializations(result)["shop/mirror/shop/users"]["dagster/row_count"] == 2
-
-
-def test_a_broken_hint_of_known_tables_is_made_again(tmp_path: Path):
-    feed = shop(tmp_path)
-    hint = tmp_path / ".ticdc_assets" / "shop.tables.json"
-    hint.parent.mkdir()
-    hint.write_text('{"format": 99')
-
-    feed.run()
-
-    assert [t.table for t in known_tables(feed.config, feed.config.changefeeds[0])] == ["empty", "users"]
-    assert '"format": 1' in hint.read_text()
 
 
 @pytest.mark.parametrize("variant", ["canal-json-tidb", "open", "simple-json", "avro-ext"])

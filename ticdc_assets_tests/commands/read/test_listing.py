@@ -1,4 +1,4 @@
-"""`tables`, `snapshot` and `discover`: they only read, and this is what they print."""
+"""`tables` and `snapshot`: they only read, and this is what they print."""
 
 from __future__ import annotations
 
@@ -153,17 +153,7 @@ def test_snapshot_of_several_changefeeds_asks_which(tmp_path: Path, capfd: Any):
     assert "--changefeed" in capfd.readouterr().err
 
 
-def test_discover_finds_tables_without_running_anything(tmp_path: Path, capfd: Any):
-    feed = shop(tmp_path)
-
-    assert main(on(feed, "discover")) == 0
-
-    assert "shop: 1 table" in capfd.readouterr().out
-    assert '"users"' in (tmp_path / ".ticdc_assets" / "shop.tables.json").read_text()
-    assert feed.records() == {}
-
-
-@pytest.mark.parametrize("command", [["tables", "--json"], ["snapshot", "--at", "5"], ["discover"], ["maintain"]])
+@pytest.mark.parametrize("command", [["tables", "--json"], ["snapshot", "--at", "5"], ["maintain"]])
 def test_commands_that_only_read_create_no_lake(tmp_path: Path, capfd: Any, command: list[str]):
     main(on(shop(tmp_path), *command))
 

@@ -162,16 +162,6 @@ def test_an_empty_topic_and_a_missing_one_are_one_sentence(kafka, topics):
         inspect_source(f"kafka://{kafka.brokers}/absent_inspected", Bounds())
 
 
-@OF_BROKER
-def test_discover_says_that_nothing_is_landed_yet(kafka, topics, tmp_path, capfd):
-    _, topic = sent(kafka, topics, "canal-json-tidb")
-    config = config_of(tmp_path, kafka, topic)
-
-    assert main(["discover", "--config", str(config)]) == 0
-    assert "shop: no tables are known before the first landing: " in capfd.readouterr().out
-    assert not (tmp_path / ".ticdc_assets" / "shop.tables.json").exists()
-
-
 def test_a_uri_without_a_topic_is_refused():
     with pytest.raises(
         SourceError, match=r"expected brokers and a topic, found no topic. Write kafka://host:9092/topic"

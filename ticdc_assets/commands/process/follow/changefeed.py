@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
 from ticdc_assets.assets.checks.results import no_late_rows
-from ticdc_assets.assets.known_tables import remember, tables_with_assets
+from ticdc_assets.assets.known_tables import KnownTable, tables_with_assets
 from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.report import ChangelogReport
     from ticdc_assets.pipeline.run import ChangelogRun
     from ticdc_assets.pipeline.source import Pending
-    from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.tables.control.records import WatermarkRecord
 
-ThroughDagster = Callable[["Changefeed", OnProgress], ChangefeedResult]
+ThroughDagster = Callable[["Changefeed", Sequence[KnownTable], OnProgress], ChangefeedResult]
 
 DAGSTER_EVERY_S: Final = 600.0
 RETRY_TIMEOUT_S: Final = 10.0
@@ -98,7 +97,6 @@ class FollowedChangefeed:
         self._next_dagster_s = 0.0
         self._lake: Lake | None = None
         self._is_unsure = True
-        self._history: History | None = None
         self.upkeep = Upkeep(self._jvm)
 
     def run(self, on_progress: OnProgress) -> FollowedRun:
@@ -133,14 +131,14 @@ class FollowedChangefeed:
         if not spark.is_running():
             require_java()
         self._is_unsure = True
-        warnings = self._remember(lake, pending)
         if self._through_dagster is not None and time.monotonic() >= self._next_dagster_s:
             with stages.stage("dagster"):
-                ran = self._through_dagster(self.changefeed, on_progress)
+                tables = tables_with_assets(pending.history, lake.follows)
+                ran = self._through_dagster(self.changefeed, tables, on_progress)
             self._next_dagster_s = time.monotonic() + DAGSTER_EVERY_S
             run_id = ran.record.run_id if ran.record is not None else ""
         else:
-            ran, run_id = self._processed(lake, source_run, pending, stages, warnings, on_progress)
+            ran, run_id = self._processed(lake, source_run, pending, stages, on_progress)
             self._is_unsure = self._is_stopping()
         published = bool(ran.changes) or _state(ran.record) != _state(pending.record)
         return FollowedRun(self.changefeed.name, pending.checkpoint, stages.seconds, run_id, ran, landed, published)
@@ -151,7 +149,6 @@ class FollowedChangefeed:
         source_run: ChangelogRun,
         pending: Pending,
         stages: _Stages,
-        warnings: tuple[str, ...],
         on_progress: OnProgress,
     ) -> tuple[ChangefeedResult, str]:
         report: ChangelogReport | None = None
@@ -166,18 +163,10 @@ class FollowedChangefeed:
         faults = tuple(dict.fromkeys(held(lake, record)))
         names = {source_table.id: ".".join(source_table.name) for source_table in pending.history.source_tables}
         late = no_late_rows({names[i]: rows for i, rows in report.late_rows.items()} if report is not None else {})
-        warnings += () if late.passed else (f"{self.changefeed.name}: {late.sentence}",)
+        warnings = () if late.passed else (f"{self.changefeed.name}: {late.sentence}",)
         changes: dict[str, CountsByOperation] = report.rows_by_op if report is not None else {}
         result = ChangefeedResult(self.changefeed.name, record, True, faults, warnings, changes)
         return result, report.run_id if report else ""
-
-    def _remember(self, lake: Lake, pending: Pending) -> tuple[str, ...]:
-        """Write the list of tables that get assets, where the history has changed."""
-        if self._history == pending.history:
-            return ()
-        self._history = pending.history
-        warning = remember(self._config, self.changefeed.name, tables_with_assets(pending.history, lake.follows))
-        return () if warning is None else (warning,)
 
     def _workers(self) -> Workers:
         return spark.LazySparkWorkers(self._config)

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets import spark
-from ticdc_assets.assets.known_tables import state_folder
+from ticdc_assets.assets.known_tables import log_folder
 from ticdc_assets.commands.output.each import code_of, sentence_of
 from ticdc_assets.commands.output.terminal import Terminal, noise_kept_in
 from ticdc_assets.commands.process.follow.changefeed import FollowedChangefeed, ThroughDagster
@@ -58,7 +58,7 @@ def follow(config: Config, chosen: Sequence[Changefeed], options: FollowOptions,
     stop = StopSignal(kill_jvm)
     report = Report(Terminal(), options.as_json)
     metrics = Metrics({feed.name: Lake(config, feed).measures_lag for feed in chosen})
-    with noise_kept_in(state_folder(config) / "run.log"), ExitStack() as opened:
+    with noise_kept_in(log_folder(config) / "run.log"), ExitStack() as opened:
         opened.enter_context(stop.handling_signals())
         opened.callback(end_jvm)
         opened.callback(spark.stop)
@@ -79,7 +79,9 @@ def _through_dagster(config: Config, environ: Mapping[str, str], opened: ExitSta
     from ticdc_assets.commands.process import through_dagster
 
     instance = opened.enter_context(through_dagster.instance_of(environ))
-    return lambda feed, on_progress: through_dagster.run_changefeed(config, feed, None, on_progress, instance)
+    return lambda feed, tables, on_progress: through_dagster.run_changefeed(
+        config, feed, tables, None, on_progress, instance
+    )
 
 
 class _Loop:
