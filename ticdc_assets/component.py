@@ -13,19 +13,28 @@ uses the executor of the user's code location, which a component cannot set.
 
 # Dagster evaluates the annotations of the attributes, so this module must not postpone them.
 import os
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
+from uuid import uuid4
 
 import dagster as dg
+from dagster._core.storage.defs_state.base import DefsStateStorage
+from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig, StateBackedComponent
 from dagster.components.component_scaffolding import scaffold_component
+from dagster.components.utils.defs_state import DefsStateManagementType
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import BaseModel, Field
 
-from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.assets.graph import chosen, definitions_of
+from ticdc_assets.assets.hooks import Hooks
+from ticdc_assets.assets.known_tables import as_state, of_state, tables_of_lake
 from ticdc_assets.assets.resources import LakeSpark
 from ticdc_assets.assets.translation import ChangefeedAsset
 from ticdc_assets.config import editor_line, load
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.faults import redacted_error
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Config
@@ -67,43 +76,117 @@ class TicdcAssetsScaffolder(dg.Scaffolder[ScaffoldParams]):
         scaffold_component(request, {"config_path": os.path.relpath(path, request.target_path)})
 
 
+def _beside_defs(context: dg.ResolutionContext, path: str) -> str:
+    """The absolute path of one that is relative to the folder of defs.yaml. Links are kept: the lake is beside them."""
+    tree = context.source_position_tree
+    folder = Path(tree.position.filename).parent if tree is not None else Path()
+    # Without `..`: the lake of one config has one name, whichever way the config is found.
+    return os.path.normpath(folder.absolute() / path)
+
+
 @dg.scaffold_with(TicdcAssetsScaffolder)
-class TicdcAssetsComponent(dg.Component, dg.Model, dg.Resolvable):
+class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
     """The changefeeds of one config as assets, checks, jobs, sensors and schedules.
 
-    `config_path` is a changefeeds.yaml, relative to the component's folder. `changefeeds` names the changefeeds to
-    load; default all. `spark_resource` is the resource key under which your own assets get the lake's Spark session;
-    default none, as a code location can have only one resource per key, and another component may use another lake.
-    `translation` changes assets: its templates see each as `data`, a `ChangefeedAsset`, and its plain spec as `spec`.
+    Its state is the list of tables that have assets. It is refreshed from the lake by `dg utils refresh-defs-state`, in
+    the UI, and by runs that find new tables; before the first refresh, the load of the code location reads the lake.
     """
 
-    config_path: str
-    changefeeds: list[str] | None = None
-    spark_resource: str | None = None
+    config_path: Annotated[
+        str,
+        dg.Resolver(
+            _beside_defs,
+            model_field_type=str,
+            description="A changefeeds.yaml, relative to the folder of defs.yaml.",
+            examples=["../../../changefeeds.yaml"],
+        ),
+    ]
+    changefeeds: Annotated[
+        list[str] | None,
+        dg.Resolver.default(description="The changefeeds of the config to load; default all.", examples=[["shop"]]),
+    ] = None
+    spark_resource: Annotated[
+        str | None,
+        dg.Resolver.default(
+            description="The resource key under which your own assets get the lake's Spark session; default none, as a "
+            "code location can have only one resource per key, and another component may use another lake.",
+            examples=["pyspark"],
+        ),
+    ] = None
     translation: (
         Annotated[
             TranslationFn[ChangefeedAsset],
             TranslationFnResolver[ChangefeedAsset](template_vars_for_translation_fn=lambda data: {"data": data}),
         ]
         | None
-    ) = None
+    ) = Field(
+        default=None,
+        description="Changes assets: its templates see each as `data`, a `ChangefeedAsset`, and its plain spec as "
+        "`spec`.",
+        examples=[{"group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}"}],
+    )
+    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.versioned_state_storage()
+
+    @cached_property
+    def config(self) -> "Config":
+        """The config. Raises ConfigError with one sentence for everything that is wrong in it."""
+        return load(
+            Path(self.config_path), os.environ, "Correct config_path, which is relative to the folder of defs.yaml."
+        )
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """Where the state is kept, under a key with the names of the changefeeds."""
+        names = ",".join(changefeed.name for changefeed in chosen(self.config, self.changefeeds))
+        return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{names}]")
 
     def get_asset_spec(self, asset: ChangefeedAsset) -> dg.AssetSpec:
         """The asset as Dagster shows it, by `translation`. A subclass may return any other spec; dependencies that the
         plain spec has stay."""
         return asset.spec if self.translation is None else self.translation(asset.spec, asset)
 
+    def write_state_to_path(self, state_path: Path) -> None:
+        """Write the tables of the lake; before the first run those of the source. Raises TicdcAssetsError."""
+        found = chosen(self.config, self.changefeeds)
+        state_path.write_text(as_state({feed.name: tables_of_lake(self.config, feed) for feed in found}))
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Build the definitions. Raises ConfigError with one sentence for everything that is wrong in the config."""
-        # Without `..`: the lake of one config has one name, whichever way the config is found.
-        path = Path(os.path.normpath(Path(context.path) / self.config_path))
-        config = load(path, os.environ, "Correct config_path, which is relative to the folder of defs.yaml.")
-        _require_lake_outside(config, Path(context.defs_module_path))
-        definitions = definitions_of(config, self.changefeeds, True, self.get_asset_spec)
+        """Build the definitions. A process without a Dagster instance, such as a test, has no stored state."""
+        if self._is_versioned and DefsStateStorage.get() is None:
+            return self.build_defs_from_state(context, None)
+        return super().build_defs(context)
+
+    def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
+        """Build the definitions. Tables of changefeeds that the state lacks are read from the lake. Raises
+        ConfigError."""
+        _require_lake_outside(self.config, Path(context.defs_module_path))
+        known = of_state(state_path.read_text()) if state_path is not None else {}
+        hooks = Hooks(self.get_asset_spec, self._keep_new_tables)
+        definitions = definitions_of(self.config, self.changefeeds, True, hooks, known)
         if self.spark_resource is None:
             return definitions
-        session = {self.spark_resource: LakeSpark(config_path=str(path))}
+        session = {self.spark_resource: LakeSpark(config_path=self.config_path)}
         return dg.Definitions.merge(definitions, dg.Definitions(resources=session))
+
+    @property
+    def _is_versioned(self) -> bool:
+        return self.defs_state.management_type is DefsStateManagementType.VERSIONED_STATE_STORAGE
+
+    def _keep_new_tables(self, context: dg.AssetExecutionContext) -> None:
+        """Refresh a stored state that lacks tables of the lake. Without one, the next load reads the lake."""
+        storage, key = context.instance.defs_state_storage, self.defs_state_config.key
+        version = storage.get_latest_version(key) if storage is not None and self._is_versioned else None
+        if storage is None or version is None:
+            return
+        try:
+            with TemporaryDirectory() as folder:
+                before, now = Path(folder, "before"), Path(folder, "now")
+                storage.download_state_to_path(key, version, before)
+                self.write_state_to_path(now)
+                if now.read_text() != before.read_text():
+                    storage.upload_state_from_path(key, str(uuid4()), now)
+        except Exception as error:  # noqa: BLE001  the tables are published: the run must not fail
+            context.log.warning(f"The list of tables with assets cannot be stored: {redacted_error(error)}")
 
 
 def _require_lake_outside(config: "Config", defs: Path) -> None:

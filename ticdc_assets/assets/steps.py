@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from ticdc_assets.assets.hooks import Hooks
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.resources import PROGRESS
-from ticdc_assets.assets.translation import Translate, translated
+from ticdc_assets.assets.translation import translated
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import changelog_identifier, mirror_identifier
 from ticdc_assets.names.table_filter import TableFilter
@@ -52,12 +53,13 @@ class Feed:
     target: IdentifierTemplates
     reads_files: bool
     shown: DagsterConfig
-    translate: Translate | None = None
+    hooks: Hooks = field(default_factory=Hooks)
     history: TableFilter = field(default_factory=lambda: TableFilter(()))
 
     def translated(self, plain: dg.AssetSpec) -> dg.AssetSpec:
         """The spec that Dagster shows, of one with plain keys."""
-        return plain if self.translate is None else translated(plain, self.translate, self.names.renamed)
+        translate = self.hooks.translate
+        return plain if translate is None else translated(plain, translate, self.names.renamed)
 
     @property
     def mirrored(self) -> tuple[KnownTable, ...]:

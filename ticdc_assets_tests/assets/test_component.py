@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import tomllib
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster.components.core.package_entry import get_package_objects_in_module
 from dagster.components.testing import create_defs_folder_sandbox
 
@@ -128,6 +130,45 @@ def test_a_run_includes_mirrors_that_a_user_put_into_another_group(tmp_path: Pat
     assert result.success
     assert "shop/mirror/shop/users" in materializations(result)
     assert "shop/watermarks" in materializations(result)
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_refreshed_state_decides_which_tables_have_assets_until_a_run_finds_new_ones(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    contents = {
+        "type": "ticdc_assets.component.TicdcAssetsComponent",
+        "attributes": {"config_path": str(feed.path)},
+    }
+    with dg.DagsterInstance.local_temp() as instance, create_defs_folder_sandbox() as sandbox:
+        sandbox.scaffold_component(TicdcAssetsComponent, defs_path="feeds", defs_yaml_contents=contents)
+
+        def load() -> dg.Definitions:
+            with set_defs_state_storage(instance.defs_state_storage), sandbox.build_all_defs() as definitions:
+                return definitions
+
+        before = load()
+        with set_defs_state_storage(instance.defs_state_storage), sandbox.build_component_tree() as tree:
+            [component] = tree.get_all_components(of_type=TicdcAssetsComponent)
+            asyncio.run(component.refresh_state(tree.project_root))
+        feed.table("shop", "orders", 11).checkpoint(20)
+        refreshed = load()
+        version = instance.defs_state_storage.get_latest_version("TicdcAssetsComponent[shop]")
+        runs = [feed.run(instance, refreshed), feed.run(instance, refreshed)]
+        versions = list(Path(instance.root_directory).glob("defs_state/*/*"))
+        reloaded = load()
+
+    orders = dg.AssetKey(["shop", "mirror", "shop", "orders"])
+    assert (
+        keys(before)
+        == keys(refreshed)
+        == keys(reloaded) - {orders, dg.AssetKey(["shop", "changelog", "shop", "orders_changes"])}
+    )
+    assert [run.success for run in runs] == [True, True]
+    assert version is not None
+    assert len(versions) == 2
 
 
 # -- dg ----------------------------------------------------------------------------------------------------------------

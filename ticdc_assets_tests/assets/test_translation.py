@@ -12,6 +12,7 @@ import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
 from ticdc_assets.assets.graph import definitions_of
+from ticdc_assets.assets.hooks import Hooks
 from ticdc_assets.assets.lake_resource import LakeIOManager, LakeResource
 from ticdc_assets.assets.recorded import recorded_tso
 from ticdc_assets.assets.translation import ChangefeedAsset
@@ -140,7 +141,7 @@ def test_two_assets_with_one_key_are_refused_with_both_names(tmp_path: Path):
     feed = feed_of(tmp_path)
 
     with pytest.raises(ConfigError) as raised:
-        definitions_of(feed.config, translate=lambda asset: asset.spec.replace_attributes(key="all"))
+        definitions_of(feed.config, hooks=Hooks(lambda asset: asset.spec.replace_attributes(key="all")))
 
     assert "all for both shop/source and shop/schema_cache" in str(raised.value)
     assert "data.kind" in str(raised.value)
@@ -165,7 +166,7 @@ def test_the_parts_of_a_translation_are_names_that_dagster_accepts(tmp_path: Pat
         seen[asset.kind] = asset
         return asset.spec.replace_attributes(key=[asset.kind, asset.schema, asset.table, asset.name])
 
-    dg.Definitions.validate_loadable(definitions_of(feed.config, translate=translate))
+    dg.Definitions.validate_loadable(definitions_of(feed.config, hooks=Hooks(translate)))
 
     changelog = seen["changelog"]
     assert changelog.spec.metadata["source_table"] == "my-db.表"

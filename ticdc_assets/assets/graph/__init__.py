@@ -17,6 +17,7 @@ from ticdc_assets.assets.automation.schedules import maintenance_schedule
 from ticdc_assets.assets.automation.sensors import sensors_of
 from ticdc_assets.assets.checks.definitions import check_assets, log_checks
 from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
+from ticdc_assets.assets.hooks import Hooks
 from ticdc_assets.assets.jobs.as_of import as_of_job
 from ticdc_assets.assets.jobs.maintenance import maintenance_job
 from ticdc_assets.assets.jobs.rebuild import rebuild_job
@@ -35,7 +36,6 @@ from ticdc_assets.pipeline.sources import reads_files
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.known_tables import KnownTable
-    from ticdc_assets.assets.translation import Translate
     from ticdc_assets.config import Changefeed, Config
 
 
@@ -43,26 +43,30 @@ def definitions_of(
     config: Config,
     only: Sequence[str] | None = None,
     among_others: bool = False,
-    translate: Translate | None = None,
+    hooks: Hooks | None = None,
     known: Mapping[str, Sequence[KnownTable]] | None = None,
 ) -> dg.Definitions:
     """The definitions of the config's changefeeds, or of those named in `only`.
 
     Args:
         among_others: whether the code location may also hold changefeeds of other configs.
-        translate: gives each asset the spec that Dagster shows; the plain one by default.
+        hooks: what a component changes.
         known: the tables that get assets, by changefeed; those of another changefeed are read from its lake.
 
     Raises:
         ConfigError: `only` names a changefeed that the config does not have, or two assets are translated to one key.
     """
-    chosen = config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
-    names = _names(chosen, among_others)
-    known = known or {}
-    tables = {c.name: known[c.name] if c.name in known else loaded_tables(config, c) for c in chosen}
+    found, known = chosen(config, only), known or {}
+    names = _names(found, among_others)
+    tables = {c.name: known[c.name] if c.name in known else loaded_tables(config, c) for c in found}
     return dg.Definitions.merge(
-        *(changefeed_definitions(config, c, names[c.name], translate, tables[c.name]) for c in chosen)
+        *(changefeed_definitions(config, c, names[c.name], hooks or Hooks(), tables[c.name]) for c in found)
     )
+
+
+def chosen(config: Config, only: Sequence[str] | None) -> tuple[Changefeed, ...]:
+    """The changefeeds of the config, or those named in `only`. Raises ConfigError."""
+    return config.changefeeds if only is None else tuple(config.changefeed(name) for name in only)
 
 
 def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, FeedNames]:
@@ -78,14 +82,14 @@ def _names(changefeeds: Sequence[Changefeed], among_others: bool) -> dict[str, F
 
 
 def changefeed_definitions(
-    config: Config, changefeed: Changefeed, names: FeedNames, translate: Translate | None, tables: Sequence[KnownTable]
+    config: Config, changefeed: Changefeed, names: FeedNames, hooks: Hooks, tables: Sequence[KnownTable]
 ) -> dg.Definitions:
     """The definitions of one changefeed. Its job runs in one process, so that its steps share one Spark session."""
     known = tuple(sorted(t for t in tables if changefeed.tables.matches(t.schema, t.table)))
     target, shown = changefeed.target, changefeed.dagster
     history = changefeed.mirror.history
-    plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, translate, history)
-    keys = translated_keys(changefeed.name, _specs(plain, changefeed)) if translate else {}
+    plain = Feed(names, known, config.catalog.name, target, reads_files(changefeed), shown, hooks, history)
+    keys = translated_keys(changefeed.name, _specs(plain, changefeed)) if hooks.translate else {}
     feed = replace(plain, names=replace(names, renamed=keys))
     job = dg.define_asset_job(
         feed.names.job,

@@ -137,6 +137,8 @@ def _log_new_tables(
         if table.record.history_table:
             key = history_spec(feed, KnownTable(*table.name)).key
             context.log_event(dg.AssetMaterialization(key, metadata=results.of_history(key, table).metadata))
+    if new and feed.hooks.on_new_tables is not None:
+        feed.hooks.on_new_tables(context)
     return bool(new)
 
 
