@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ticdc_assets.cli import main
-from ticdc_assets.pipeline.history.verification import CHUNK_ROWS
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, OLDER_THAN_HOURS
+from ticdc_assets.sources.upstream.ranges import RANGE_ROWS
 from ticdc_assets_tests.assets.feeds import ts
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 from ticdc_assets_tests.commands.called import no_dagster_home as no_dagster_home
@@ -176,7 +176,7 @@ def _shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "defaults"), [("maintain", (OLDER_THAN_HOURS, DAYS_KEPT)), ("verify", (CHUNK_ROWS,))]
+    ("command", "defaults"), [("maintain", (OLDER_THAN_HOURS, DAYS_KEPT)), ("verify", (RANGE_ROWS,))]
 )
 def test_the_help_of_a_command_names_its_defaults(command: str, defaults: tuple[int, ...], capfd: Any):
     with pytest.raises(SystemExit):

@@ -202,8 +202,8 @@ class Changes:
         for column in self.columns:
             before, now = (rows.column(name(column.uid)).combine_chunks() for name in (old_name, now_name))
             was = pc.if_else(from_old, before.take(source), now.take(source))
-            was, was_known = _after_steps(was, version, column)
-            is_now, is_known = _after_steps(now.take(last), last_version, column)
+            was, was_known = after_steps(was, version, column)
+            is_now, is_known = after_steps(now.take(last), last_version, column)
             old[column.name], new[column.name] = was, is_now
             same.append(reduce(pc.and_, (was_known, is_known, _equal(was, is_now))))
         change = pc.if_else(
@@ -224,7 +224,7 @@ class Changes:
         return pa.table({CHANGE: pa.array([], pa.string())})
 
 
-def _after_steps(values: pa.Array, version: pa.Array, column: ComparedColumn) -> tuple[pa.Array, pa.Array]:
+def after_steps(values: pa.Array, version: pa.Array, column: ComparedColumn) -> tuple[pa.Array, pa.Array]:
     """Values of these versions after the statements on their column, and which of them are known."""
     known = pa.array(np.ones(len(values), np.bool_))
     for from_ts, value in column.steps:

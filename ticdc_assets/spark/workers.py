@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -34,11 +35,18 @@ class Workers(Protocol):
 
 
 class LocalWorkers:
-    """Runs the work in this process, one payload after another: for small inputs and for tests without Java."""
+    """Runs the work in this process: for small inputs, and where Java is missing. One payload after another, or several
+    at a time in threads."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
 
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
         """See `Workers`. Nothing is pickled."""
-        return [work(payload) for payload in payloads]
+        if self._threads == 1:
+            return [work(payload) for payload in payloads]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(work, payloads))
 
 
 class SparkWorkers:

@@ -30,6 +30,7 @@ from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn, FillColumn
+from ticdc_assets.tables.iceberg.stored_rows import ALL_FILES, FileShare, batches
 from ticdc_assets.tables.mirror.effects import fill_value
 from ticdc_assets.tables.progress import field_ids_by_uid
 
@@ -99,7 +100,7 @@ class ChangelogRange:
         buckets: int,
         wanted: Sequence[pa.ChunkedArray] | None = None,
     ) -> None:
-        for batch in self._batches(where):
+        for batch in self.batches(where):
             keys = [batch.column(now_name(uid)) for uid in self._key]
             if buckets > 1:
                 batch = batch.filter(pa.array(in_bucket(keys, bucket, buckets)))
@@ -112,7 +113,13 @@ class ChangelogRange:
                 if 2 * changes.held_bytes > self._held_bytes_max:
                     raise TooManyChangesError
 
-    def _batches(self, where: str) -> Iterator[pa.Table]:
+    @property
+    def columns(self) -> tuple[ComparedColumn, ...]:
+        """The columns that are compared."""
+        return self._columns
+
+    def batches(self, where: str, share: FileShare = ALL_FILES) -> Iterator[pa.Table]:
+        """The changes of which `where` is true: the system columns, SENT, and each column's new and old values."""
         places, schema = field_ids_by_uid(self._changelog.properties), self._changelog.schema()
         names = {
             c.uid: (schema.find_field(places[c.uid][0]).name, schema.find_field(places[c.uid][1]).name)
@@ -121,10 +128,7 @@ class ChangelogRange:
         }
         system = (layout.OP, layout.COMMIT_TS, layout.SEQ, layout.TABLE_VERSION)
         fields = (*system, layout.BEFORE, *(top for top, _ in names.values()))
-        scan = self._changelog.scan(row_filter=where, selected_fields=fields)
-        if not any(True for _ in scan.plan_files()):
-            return
-        for batch in scan.to_arrow_batch_reader():
+        for batch in batches(self._changelog, None, fields, share, where):
             before = batch.column(layout.BEFORE)
             flat = dict(zip((f.name for f in before.type), before.flatten(), strict=True))
             columns: dict[str, pa.Array] = {name: batch.column(name) for name in system}

@@ -1,75 +1,62 @@
-"""Mirrors against the upstream TiDB at the TSO of a record.
+"""A table of the lake against the upstream TiDB at a TSO.
 
-TiDB is read in ranges of a bounded number of rows: first counts and checksums, of several ranges at a time, then, in
-ranges that differ, the checksum of each row, and at last the rows that differ. A mirror is read once for the
-checksums, and again only for ranges that differ.
+Workers sum up both sides by parts (`table_sums`). Of parts that differ, they read the checksum of each row, and at last
+the rows that differ are read in full. A table without a key is compared as a multiset of rows.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ticdc_assets.names import column_name
-from ticdc_assets.schema.model import Column, Kind, TableSchema
-from ticdc_assets.sources.upstream.checksums import (
-    aggregate_expression,
-    checksum,
-    checksum_expression,
-    same_value,
-    text,
-    text_expression,
+import numpy as np
+
+from ticdc_assets.pipeline.history.table_sums import (
+    LakeTask,
+    Parts,
+    RowsOfLake,
+    SignedRow,
+    Sums,
+    UpstreamTask,
+    key_in,
+    keys_of,
+    lake_rows,
+    lake_sums,
+    upstream_rows,
+    upstream_sums,
 )
+from ticdc_assets.schema.model import Kind, TableSchema
+from ticdc_assets.sources.upstream.checksums import same_value, text_expression
 from ticdc_assets.sources.upstream.key_ranges import Key, key_order
-from ticdc_assets.sources.upstream.sql import cells, selected, table_reference, value, with_keys
+from ticdc_assets.sources.upstream.ranges import RANGE_ROWS, ranges_of
+from ticdc_assets.sources.upstream.rows import UpstreamRows
+from ticdc_assets.sources.upstream.sql import selected, table_reference, with_keys
+from ticdc_assets.tables.iceberg.stored_rows import ALL_FILES, FileShare
 from ticdc_assets.work_progress import Count, OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.sources.upstream.rows import UpstreamRows
-
-    _Readers = SimpleQueue[UpstreamRows]
-
-CHUNK_ROWS: Final = 20_000
-"""How many rows of TiDB one statement reads."""
-
-CONNECTIONS: Final = 4
-"""How many ranges of TiDB are summed up at the same time."""
+    from ticdc_assets.config import Upstream
+    from ticdc_assets.spark import Workers
 
 NARROWED_ROWS_MAX: Final = 1_000_000
-"""Rows of the mirror whose keys are held at once while differences are narrowed down."""
+"""Rows whose keys are held at once while differences are narrowed down."""
 
-_COUNTED_ROWS: Final = 10_000
-"""How many rows of a mirror are read between two reports of progress."""
-
+_RANGES_PER_TASK: Final = 32
 _CONFIRMED_ROWS: Final = 64
 """How many full rows one statement reads."""
 
 _FLOATING: Final = frozenset({Kind.FLOAT, Kind.DOUBLE})
 
-
-@dataclass(slots=True)
-class Sum:
-    """Rows summed up: their number, and the XOR of their checksums."""
-
-    rows: int = 0
-    checksum: int = 0
-
-    def add(self, rows: int, checksum: int) -> None:
-        """Add rows whose XOR of checksums is `checksum`; the order of calls does not matter."""
-        self.rows += rows
-        self.checksum ^= checksum
+_Task = TypeVar("_Task", UpstreamTask, LakeTask)
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """A row that is `missing` in the mirror, only in the mirror (`extra`) or `different`; `columns` differ then."""
+    """A row that is `missing` in the mirror, only in the mirror (`extra`) or `different`; `columns` differ then. The
+    key of a table without one is empty."""
 
     kind: str
     key: Key
@@ -86,214 +73,162 @@ class Comparison:
     differences: list[RowDifference] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How both sides are read: by `workers`, so many ranges of TiDB at once, a range in a statement."""
+
+    upstream: Upstream
+    workers: Workers
+    connections: int = 4
+    range_rows: int = RANGE_ROWS
+    on_progress: OnProgress = no_progress
+
+
 class TableVerification:
-    """Compares one mirror at a snapshot with the table of TiDB at the TSO; `name` is its name then."""
+    """Compares the rows of a table in the lake with those of TiDB at the TSO; `name` is its name then.
+
+    shares: how many workers read the lake.
+    """
 
     def __init__(
-        self,
-        rows: UpstreamRows,
-        name: tuple[str, str],
-        table: TableSchema,
-        tso: int,
-        mirror: Table,
-        snapshot_id: int,
-        chunk_rows: int = CHUNK_ROWS,
-        on_progress: OnProgress = no_progress,
-        connections: int = CONNECTIONS,
+        self, reading: Reading, name: tuple[str, str], table: TableSchema, tso: int, lake: RowsOfLake, shares: int = 1
     ) -> None:
-        self._connections = connections
-        self._rows, self._tso, self._chunk_rows = rows, tso, chunk_rows
-        self._from, self._name, self._on_progress = table_reference(*name), ".".join(name), on_progress
-        self._mirror, self._snapshot_id = mirror, snapshot_id
-        self._columns = table.stored_columns
-        self._key: tuple[Column, ...] = table.ordered_key
-        self._order = key_order(self._key)
+        self._reading, self._name, self._table, self._tso = reading, name, table, tso
+        self._lake, self._shares = lake, shares
         self._found = Comparison()
+        self._left: dict[tuple[Key, bytes], int] = {}
 
     def compare(self) -> Comparison:
         """The comparison. Raises NotYetError where TiDB cannot be read."""
-        self._on_progress(f"reading {self._name} in TiDB")
-        limits, upstream = self._upstream_sums()
-        self._on_progress(f"reading the mirror of {self._name}")
-        in_mirror = self._mirror_sums(limits)
-        self._found.mirror_rows = sum(one.rows for one in in_mirror)
-        if not self._order.in_lake:
-            different = [0] if _total(upstream) != in_mirror[0] else []
-        else:
-            different = [n for n, one in enumerate(in_mirror) if one != upstream[n]]
-        for group in self._groups(different, in_mirror):
-            self._on_progress(f"looking for the rows of {self._name} that differ")
-            self._narrow(group, limits)
+        on_progress, shown = self._reading.on_progress, ".".join(self._name)
+        on_progress(f"reading {shown} in TiDB")
+        parts = Parts(self._table, tuple(self._ranges()))
+        upstream = self._upstream_sums(parts)
+        on_progress(f"reading the rows of {shown} in the lake")
+        lake = sum(self._mapped(lake_sums, self._lake_tasks(LakeTask(self._lake, parts))), self._zeros(parts))
+        self._found.mirror_rows, self._found.upstream_rows = int(lake[:, 0].sum()), int(upstream[:, 0].sum())
+        for group in self._groups(np.flatnonzero((lake != upstream).any(axis=1)).tolist(), lake):
+            on_progress(f"looking for the rows of {shown} that differ")
+            self._narrow(parts, frozenset(group))
+        self._conclude()
         return self._found
 
-    # -- TiDB ----------------------------------------------------------------------------------------------------------
+    def _ranges(self) -> Iterator[Any]:
+        order, reading = key_order(self._table.ordered_key), self._reading
+        with UpstreamRows(reading.upstream) as rows:
+            for number, one in enumerate(ranges_of(rows, self._name, order, self._tso, range_rows=reading.range_rows)):
+                self._found.statements += 2
+                reading.on_progress(Count(number * reading.range_rows, None, "row"))
+                yield one
 
-    def _ask(self, statement: str, parameters: Sequence[Any]) -> Sequence[Sequence[bytes | None]]:
-        self._found.statements += 1
-        return self._rows.answers(statement, parameters, self._tso)
-
-    def _upstream_sums(self) -> tuple[list[Key], list[Sum]]:
-        """The upper limits of all ranges but the last, and the sum of each range."""
-        first = self._limit(None)
-        if first is None:
-            return [], [self._counted(self._upstream_sum(self._rows, None, None))]
-        limits = [first]
-        idle: _Readers = SimpleQueue()
-        with ExitStack() as stack:
-            for _ in range(self._connections):
-                idle.put(stack.enter_context(self._rows.another()))
-            pool = ThreadPoolExecutor(self._connections)
-            stack.callback(pool.shutdown, cancel_futures=True)
-            found = [pool.submit(self._summed, idle, None, first)]
-            while (until := self._limit(limits[-1])) is not None:
-                self._on_progress(Count(len(limits) * self._chunk_rows, None, "row"))
-                found.append(pool.submit(self._summed, idle, limits[-1], until))
-                limits.append(until)
-            found.append(pool.submit(self._summed, idle, limits[-1], None))
-            return limits, [self._counted(one.result()) for one in found]
-
-    def _counted(self, found: Sum) -> Sum:
-        self._found.statements += 1
-        self._found.upstream_rows += found.rows
-        self._on_progress(Count(self._found.upstream_rows, None, "row"))
-        return found
-
-    def _summed(self, idle: _Readers, after: Key | None, until: Key | None) -> Sum:
-        reader = idle.get()
-        try:
-            return self._upstream_sum(reader, after, until)
-        finally:
-            idle.put(reader)
-
-    def _limit(self, after: Key | None) -> Key | None:
-        """The key at the end of the range; None for the last range."""
-        if not self._order.columns:
-            return None
-        where, parameters = self._order.condition(after, None)
-        columns = ", ".join(selected(column) for column in self._order.columns)
-        statement = (
-            f"SELECT {columns} FROM {self._from} WHERE {where} "  # noqa: S608
-            f"ORDER BY {self._order.listed} LIMIT 1 OFFSET {self._chunk_rows - 1}"
-        )
-        found = self._ask(statement, parameters)
-        return self._key_of(self._order.columns, found[0]) if found else None
-
-    def _upstream_sum(self, reader: UpstreamRows, after: Key | None, until: Key | None) -> Sum:
-        where, parameters = self._order.condition(after, until)
-        inner = f"SELECT {checksum_expression(self._columns)} AS c FROM {self._from} WHERE {where}"  # noqa: S608
-        statement = f"SELECT {aggregate_expression('c')} FROM ({inner}) AS q"  # noqa: S608
-        [[rows, high, low]] = reader.answers(statement, parameters, self._tso)
-        return Sum(int(rows or 0), int(high or 0) << 64 | int(low or 0))
+    # -- sums ----------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _key_of(columns: Sequence[Column], answer: Sequence[bytes | None]) -> Key:
-        found = cells(columns, answer)
-        return tuple(value(column, found[column.name], "") for column in columns)
+    def _zeros(parts: Parts) -> Sums:
+        return np.zeros((parts.count, 3), np.uint64)
 
-    # -- the mirror ----------------------------------------------------------------------------------------------------
+    def _mapped(self, work: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> Iterator[_Answer]:
+        """The answers, so many tasks at a time."""
+        at_once = self._reading.connections if tasks and isinstance(tasks[0], UpstreamTask) else self._shares
+        for begin in range(0, len(tasks), at_once):
+            yield from self._reading.workers.map(work, tasks[begin : begin + at_once])
 
-    def _mirror_rows(self) -> Iterator[dict[str, Any]]:
-        names = tuple(column_name(column.name) for column in self._columns)
-        scan = self._mirror.scan(snapshot_id=self._snapshot_id, selected_fields=names)
-        if any(True for _ in scan.plan_files()):
-            for batch in scan.to_arrow_batch_reader():
-                yield from batch.to_pylist()
+    def _upstream_tasks(self, task: UpstreamTask) -> list[UpstreamTask]:
+        ranges = task.parts.ranges
+        step = max(1, min(_RANGES_PER_TASK, -(-len(ranges) // self._reading.connections)))
+        cut = (ranges[begin : begin + step] for begin in range(0, len(ranges), step))
+        return [replace(task, parts=replace(task.parts, ranges=some)) for some in cut]
 
-    def _checksum(self, row: dict[str, Any]) -> bytes:
-        return checksum(text(column, row[column_name(column.name)]) for column in self._columns)
+    def _lake_tasks(self, task: LakeTask) -> list[LakeTask]:
+        return [replace(task, share=FileShare(number, self._shares)) for number in range(self._shares)]
 
-    def _key_in(self, row: dict[str, Any]) -> Key:
-        return tuple(row[column_name(column.name)] for column in self._key)
-
-    def _range_of(self, key: Key, places: Sequence[Key]) -> int:
-        return bisect_left(places, self._order.place(key)) if self._order.in_lake else 0
-
-    def _mirror_sums(self, limits: Sequence[Key]) -> list[Sum]:
-        places = [self._order.place(limit) for limit in limits]
-        sums = [Sum() for _ in range(len(limits) + 1 if self._order.in_lake else 1)]
-        for number, row in enumerate(self._mirror_rows(), start=1):
-            sums[self._range_of(self._key_in(row), places)].add(1, int.from_bytes(self._checksum(row), "big"))
-            if not number % _COUNTED_ROWS:
-                self._on_progress(Count(number, max(number, self._found.upstream_rows), "row"))
+    def _upstream_sums(self, parts: Parts) -> Sums:
+        sums, first = self._zeros(parts), 0
+        tasks = self._upstream_tasks(UpstreamTask(self._reading.upstream, self._name, self._tso, parts))
+        for task, found in zip(tasks, self._mapped(upstream_sums, tasks), strict=True):
+            if parts.are_ranges:
+                sums[first : first + len(found)] = found
+                first += len(task.parts.ranges)
+            else:
+                sums += found
+            self._reading.on_progress(Count(int(sums[:, 0].sum()), None, "row"))
         return sums
 
     # -- narrowing down ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _groups(different: Sequence[int], in_mirror: Sequence[Sum]) -> Iterator[set[int]]:
-        """Ranges to narrow down in one pass over the mirror."""
+    def _groups(different: Sequence[int], in_lake: Sums) -> Iterator[set[int]]:
+        """Parts to narrow down in one pass over the lake."""
         group: set[int] = set()
         rows = 0
         for number in different:
-            if group and rows + in_mirror[number].rows > NARROWED_ROWS_MAX:
+            more = int(in_lake[number, 0])
+            if group and rows + more > NARROWED_ROWS_MAX:
                 yield group
                 group, rows = set(), 0
             group.add(number)
-            rows += in_mirror[number].rows
+            rows += more
         if group:
             yield group
 
-    def _narrow(self, group: set[int], limits: Sequence[Key]) -> None:
-        places = [self._order.place(limit) for limit in limits]
-        in_mirror = {
-            self._key_in(row): self._checksum(row)
-            for row in self._mirror_rows()
-            if self._range_of(self._key_in(row), places) in group
-        }
-        wrong: list[Key] = []
-        for number in sorted(group) if self._order.in_lake else range(len(limits) + 1):
-            after, until = (limits[number - 1] if number else None), (limits[number] if number < len(limits) else None)
-            for key, sent in self._upstream_rows(after, until):
-                checksum = in_mirror.pop(key, None)
-                if checksum is None:
-                    self._found.differences.append(RowDifference("missing", key))
-                elif checksum != sent:
-                    wrong.append(key)
-        self._found.differences += [RowDifference("extra", key) for key in in_mirror]
-        self._confirm(wrong)
+    def _narrow(self, parts: Parts, wanted: frozenset[int]) -> None:
+        ranges = tuple(parts.ranges[n] for n in sorted(wanted)) if parts.are_ranges else parts.ranges
+        tasks = self._upstream_tasks(
+            UpstreamTask(self._reading.upstream, self._name, self._tso, replace(parts, ranges=ranges), wanted)
+        )
+        self._found.statements += len(ranges)
+        self._count(self._mapped(lake_rows, self._lake_tasks(LakeTask(self._lake, parts, wanted=wanted))))
+        self._count(self._mapped(upstream_rows, tasks))
 
-    def _upstream_rows(self, after: Key | None, until: Key | None) -> Iterator[tuple[Key, bytes]]:
-        where, parameters = self._order.condition(after, until)
-        columns = ", ".join(selected(column) for column in self._key)
-        statement = f"SELECT {columns}, {checksum_expression(self._columns)} FROM {self._from} WHERE {where}"  # noqa: S608
-        for *key, sent in self._ask(statement, parameters):
-            yield self._key_of(self._key, key), bytes.fromhex((sent or b"").decode())
+    def _count(self, found: Iterable[list[SignedRow]]) -> None:
+        """Add the signs of rows that are equal; what is left are the differences."""
+        left = self._left
+        for key, checksum, sign in chain.from_iterable(found):
+            if number := left.get((key, checksum), 0) + sign:
+                left[key, checksum] = number
+            else:
+                del left[key, checksum]
+
+    def _conclude(self) -> None:
+        """Name the rows that are on one side alone, or have other values there."""
+        extra, missing = ({key for (key, _), n in self._left.items() if n * sign > 0} for sign in (1, -1))
+        wrong = extra & missing if self._table.key else set()
+        for (key, _), number in self._left.items():
+            if key not in wrong:
+                self._found.differences += [RowDifference("extra" if number > 0 else "missing", key)] * abs(number)
+        self._confirm(list(wrong))
 
     def _confirm(self, keys: Sequence[Key]) -> None:
         """Read these rows in full, and keep those with a differing value."""
-        wanted = set(keys)
-        in_mirror = {key: row for row in self._mirror_rows() if (key := self._key_in(row)) in wanted} if wanted else {}
-        listed = ", ".join(
-            [*(selected(column) for column in self._key), *(text_expression(column) for column in self._columns)]
-        )
-        for begin in range(0, len(keys), _CONFIRMED_ROWS):
-            where, parameters = with_keys(self._key, keys[begin : begin + _CONFIRMED_ROWS])
-            for answer in self._ask(f"SELECT {listed} FROM {self._from} WHERE {where}", parameters):  # noqa: S608
-                key = self._key_of(self._key, answer[: len(self._key)])
-                self._confirm_row(key, in_mirror[key], answer[len(self._key) :])
+        wanted, key, columns = set(keys), self._table.ordered_key, self._table.stored_columns
+        in_mirror: dict[Key, list[Any]] = {}
+        for values, _ in self._lake.batches(ALL_FILES) if wanted else ():
+            for number, found in enumerate(keys_of(self._table, values)):
+                if found in wanted:
+                    in_mirror[found] = [of[number].as_py() for of in values]
+        listed = ", ".join([*map(selected, key), *map(text_expression, columns)])
+        with UpstreamRows(self._reading.upstream) as rows:
+            for begin in range(0, len(keys), _CONFIRMED_ROWS):
+                self._found.statements += 1
+                where, parameters = with_keys(key, keys[begin : begin + _CONFIRMED_ROWS])
+                statement = f"SELECT {listed} FROM {table_reference(*self._name)} WHERE {where}"  # noqa: S608
+                for answer in rows.answers(statement, parameters, self._tso):
+                    found = key_in(key, answer[: len(key)])
+                    self._confirm_row(found, in_mirror[found], answer[len(key) :])
 
-    def _confirm_row(self, key: Key, row: dict[str, Any], answer: Sequence[bytes | None]) -> None:
+    def _confirm_row(self, key: Key, row: Sequence[Any], answer: Sequence[bytes | None]) -> None:
         texts = [None if sent is None else sent.decode(errors="replace") for sent in answer]
         columns = tuple(
             column.name
-            for column, sent in zip(self._columns, texts, strict=True)
-            if not same_value(column, sent, row[column_name(column.name)])
+            for column, sent, value in zip(self._table.stored_columns, texts, row, strict=True)
+            if not same_value(column, sent, value)
         )
         if columns:
             self._found.differences.append(RowDifference("different", key, columns))
 
 
-def _total(sums: Sequence[Sum]) -> Sum:
-    whole = Sum()
-    for one in sums:
-        whole.add(one.rows, one.checksum)
-    return whole
-
-
 def refusal(table: TableSchema) -> str:
     """Why a table cannot be verified; empty if it can."""
-    if not table.key:
-        return "the table has no key"
     if any(column.type.kind in _FLOATING for column in table.ordered_key):
         return "its key has a floating point column, whose text does not identify a row"
     return ""

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.changes.differences import TsoRange
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.commit_range import TableState
-from ticdc_assets.pipeline.history.tables import version_after
-from ticdc_assets.pipeline.history.verification import CHUNK_ROWS, Comparison, TableVerification, refusal
+from ticdc_assets.pipeline.history.refusals import removed_partitions
+from ticdc_assets.pipeline.history.table_sums import ChangelogRows, MirrorRows, RowsOfLake
+from ticdc_assets.pipeline.history.tables import empties, version_after
+from ticdc_assets.pipeline.history.verification import Comparison, Reading, TableVerification, refusal
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.sources.upstream.rows import UpstreamRows
+from ticdc_assets.sources.upstream.ranges import RANGE_ROWS
+from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.tables import everybody
+from ticdc_assets.tables.iceberg.stored_rows import StoredTable
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.work_progress import OnProgress, no_progress
 
@@ -27,7 +32,11 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Upstream
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
+    from ticdc_assets.spark import Workers
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
+
+CONNECTIONS: Final = 4
+"""How many ranges of TiDB are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +75,9 @@ def verify(
     lake: Lake,
     at: int | None,
     chosen: Sequence[str] = (),
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int = RANGE_ROWS,
     on_progress: OnProgress = no_progress,
+    workers: Workers | None = None,
 ) -> Iterator[TableVerdict]:
     """Compare each mirror of a record with the upstream TiDB.
 
@@ -75,6 +85,7 @@ def verify(
         at: takes the newest complete record up to this TSO; None takes the newest record, complete or not.
         chosen: `schema.table` of the tables to compare; empty for all.
         chunk_rows: how many rows of TiDB one statement reads.
+        workers: read both sides; None for threads of this process.
 
     Raises:
         ConfigError: there is no `upstream`, the stream has no commit_ts, or no mirror has a chosen name.
@@ -86,13 +97,12 @@ def verify(
         raise NotYetError(where, "a record", "none", "Run `ticdc-assets run`.")
     tables = _chosen(where, lake, record, chosen)
     incomplete = {} if record.complete else _incomplete(lake, record)
-    with UpstreamRows(upstream) as rows:
-        for source_table, table in tables:
-            if at is None and not incomplete.get(source_table.id):
-                present, why = _present(lake, table)
-                table, incomplete[source_table.id] = (table, "") if record.complete and why else (present, why)
-            comparing = _Comparing(rows, chunk_rows, on_progress)
-            yield _verdict(lake, comparing, source_table, table, incomplete.get(source_table.id, ""))
+    reading = Reading(upstream, workers or LocalWorkers(CONNECTIONS), CONNECTIONS, chunk_rows, on_progress)
+    for source_table, table in tables:
+        if at is None and not incomplete.get(source_table.id):
+            present, why = _present(lake, table)
+            table, incomplete[source_table.id] = (table, "") if record.complete and why else (present, why)
+        yield _verdict(lake, reading, source_table, table, incomplete.get(source_table.id, ""))
 
 
 def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
@@ -137,33 +147,49 @@ def _chosen(
     return [(source_tables[table.source_table], table) for table in found]
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparing:
-    """What the comparisons of all tables share."""
-
-    rows: UpstreamRows
-    chunk_rows: int
-    on_progress: OnProgress
-
-
 def _verdict(
-    lake: Lake, comparing: _Comparing, source_table: SourceTable, record: TableRecord, incomplete: str
+    lake: Lake, reading: Reading, source_table: SourceTable, record: TableRecord, incomplete: str
 ) -> TableVerdict:
     tso = record.watermark
     name = source_table.name_at(tso) or (record.schema, record.table)
     table = version_after(source_table, tso).table
     key = tuple(column.name for column in table.ordered_key)
-    refused = refusal(table)
-    reason = refused or incomplete
+    refused = refusal(table) or ("" if key else _refused_changes(lake, source_table, tso))
+    verdict = TableVerdict(source_table.id, name, key, tso, None, refused or incomplete, is_comparable=not refused)
+    if verdict.reason:
+        return verdict
     newest = lake.recorded(lake.control.newest()).get(record.source_table, record)
-    mirror = load_or_none(lake.catalog, tuple(newest.mirror)) if newest.mirror else None
-    if not reason and (mirror is None or record.mirror_snapshot_id is None):
-        reason = f"it has no mirror{': ' if record.note else ''}{record.note}"
-    if reason or mirror is None or record.mirror_snapshot_id is None:
-        return TableVerdict(source_table.id, name, key, tso, None, reason, is_comparable=not refused)
-    snapshot_id, chunk_rows, on_progress = record.mirror_snapshot_id, comparing.chunk_rows, comparing.on_progress
-    work = TableVerification(comparing.rows, name, table, tso, mirror, snapshot_id, chunk_rows, on_progress)
+    identifier = newest.mirror if key else newest.changelog
+    stored = load_or_none(lake.catalog, tuple(identifier)) if identifier else None
+    snapshot_id = record.mirror_snapshot_id if key else record.changelog_snapshot_id
+    if stored is None or snapshot_id is None:
+        kind = "mirror" if key else "changelog"
+        return replace(verdict, reason=f"it has no {kind}{': ' if record.note else ''}{record.note}")
+    rows = StoredTable(stored.metadata_location, lake.io_properties, snapshot_id)
+    source: RowsOfLake
+    if key:
+        source = MirrorRows(rows, table.stored_columns)
+    else:
+        changes = TsoRange(_emptied(source_table, tso), tso)
+        source = ChangelogRows(rows, source_table, changes, lake.changefeed.time_zone)
+    snapshot = stored.snapshot_by_id(snapshot_id)
+    summary = snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
+    files = int(summary.get("total-data-files", 1))
     try:
-        return TableVerdict(source_table.id, name, key, tso, work.compare())
+        compared = TableVerification(reading, name, table, tso, source, max(1, min(files, 2 * lake.cores))).compare()
     except TicdcAssetsError as error:
-        return TableVerdict(source_table.id, name, key, tso, None, str(error))
+        return replace(verdict, reason=str(error))
+    return replace(verdict, comparison=compared)
+
+
+def _emptied(source_table: SourceTable, tso: int) -> int:
+    """The TSO of the newest statement up to `tso` that removed all rows; -1 without one."""
+    return max((v.from_ts for v in source_table.versions if v.from_ts <= tso and empties(v)), default=-1)
+
+
+def _refused_changes(lake: Lake, source_table: SourceTable, tso: int) -> str:
+    """Why the rows of a table without a key cannot be computed from its changes; empty if they can."""
+    sink = lake.changefeed.sink
+    if str(sink.protocol) == "open-protocol" and not sink.has_old_values:
+        return "it has no key, and updates have no old values"
+    return removed_partitions(source_table, _emptied(source_table, tso), tso)

@@ -18,12 +18,14 @@ from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.history.verify import upstream_of
 from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.plan import Plan
-from ticdc_assets.pipeline.reconcile.ranges import Copied, CopyTask, copy, dealt, first_seq, order_of, ranges_of
+from ticdc_assets.pipeline.reconcile.ranges import Copied, CopyTask, copy, first_seq
 from ticdc_assets.pipeline.record import record_changelogs, table_record
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.upstream.key_ranges import key_order
+from ticdc_assets.sources.upstream.ranges import dealt, ranges_of
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import table_reference
 from ticdc_assets.tables import changelog
@@ -157,7 +159,7 @@ def _published(
     version, tso, parent = source_table.versions[0], source_table.copied_ts, progress_of(table)
     schema = changelog.write_schema(table, [column.uid for column in version.table.stored_columns])
     folder = f"{table.location().rstrip('/')}/data"
-    ranges = list(ranges_of(rows, source_table.name, order_of(version), tso))
+    ranges = list(ranges_of(rows, source_table.name, key_order(version.table.ordered_key), tso))
     tasks = [
         CopyTask(
             upstream=upstream,

@@ -20,10 +20,12 @@ from ticdc_assets.pipeline.history.verify import upstream_of
 from ticdc_assets.pipeline.load.progress import loaded_ts, unfinished_ts
 from ticdc_assets.pipeline.load.source import DumpBatch, DumpChanges
 from ticdc_assets.pipeline.load.task import DumpPending, DumpRequest
-from ticdc_assets.pipeline.reconcile.ranges import CopyTask, Range, copy, dealt, first_seq, order_of, ranges_of
+from ticdc_assets.pipeline.reconcile.ranges import CopyTask, copy, first_seq
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.dump.listing import Chunk, Dump, DumpedTable
+from ticdc_assets.sources.upstream.key_ranges import key_order
+from ticdc_assets.sources.upstream.ranges import Range, dealt, ranges_of
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import table_reference
 
@@ -124,7 +126,7 @@ class UpstreamBatch(DumpBatch):
         """The ranges by task; a table that cannot be read has one, whose worker reports why."""
         version = self._pending.commit_ranges[i].source_table.versions[0]
         try:
-            found = list(ranges_of(rows, name, order_of(version), self._request.ts))
+            found = list(ranges_of(rows, name, key_order(version.table.ordered_key), self._request.ts))
         except TicdcAssetsError:
             found = [(None, None)]
         return dealt(found, _TASKS_PER_CORE * self._lake.cores)

@@ -6,17 +6,17 @@ cannot be read in ranges of the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
 from ticdc_assets.changes import layout
 from ticdc_assets.pipeline.reconcile.changes import Image, changes_of
-from ticdc_assets.sources.upstream.key_ranges import Key, KeyOrder, key_order
+from ticdc_assets.sources.upstream import ranges
+from ticdc_assets.sources.upstream.key_ranges import key_order
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import image, listed, table_reference
 from ticdc_assets.tables.iceberg.parquet import DataFileWriter
@@ -25,11 +25,6 @@ from ticdc_assets.tables.iceberg.written_file import WrittenFile
 if TYPE_CHECKING:
     from ticdc_assets.config import Upstream
     from ticdc_assets.schema.history.source_table import Version
-
-Range = tuple[Key | None, Key | None]
-"""The keys in `(after, until]`; None is no limit."""
-
-RANGE_ROWS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class CopyTask:
     name: tuple[str, str]
     version: Version
     tso: int
-    ranges: tuple[Range, ...]
+    ranges: tuple[ranges.Range, ...]
     uri: str
     schema: pa.Schema
     first: int
@@ -58,39 +53,9 @@ class Copied:
     rows: int
 
 
-def order_of(version: Version) -> KeyOrder:
-    """The columns by which the table is read in ranges; none for a table without a key."""
-    key = version.table.ordered_key
-    return key_order(key) if key else KeyOrder((), in_lake=False)
-
-
-def ranges_of(rows: UpstreamRows, name: tuple[str, str], order: KeyOrder, tso: int) -> Iterator[Range]:
-    """The ranges of the table at the TSO. TiDB is asked for the key at the end of each."""
-    after: Key | None = None
-    while order.columns:
-        where, parameters = order.condition(after, None)
-        statement = (
-            f"SELECT {listed(order.columns)} FROM {table_reference(*name)} WHERE {where} "  # noqa: S608
-            f"ORDER BY {order.listed} LIMIT 1 OFFSET {RANGE_ROWS - 1}"
-        )
-        found = rows.answers(statement, parameters, tso)
-        if not found:
-            break
-        until = tuple(image(order.columns, found[0]).values())
-        yield after, until
-        after = until
-    yield after, None
-
-
-def dealt(ranges: Sequence[Range], tasks: int) -> list[tuple[int, tuple[Range, ...]]]:
-    """The ranges in at most so many groups of neighbours, each with the number of its first range."""
-    step = -(-len(ranges) // max(1, tasks))
-    return [(begin, tuple(ranges[begin : begin + step])) for begin in range(0, len(ranges), step)]
-
-
 def first_seq(number: int) -> int:
     """The `_ticdc_seq` of the first row of a range."""
-    return layout.FROM_TIDB_SEQ + number * RANGE_ROWS
+    return layout.FROM_TIDB_SEQ + number * ranges.RANGE_ROWS
 
 
 def copy(task: CopyTask) -> Copied:
@@ -115,8 +80,8 @@ def copy(task: CopyTask) -> Copied:
         raise
 
 
-def _read(rows: UpstreamRows, task: CopyTask, one: Range) -> list[Image]:
-    columns, order = task.version.table.stored_columns, order_of(task.version)
-    where, parameters = order.condition(*one)
+def _read(rows: UpstreamRows, task: CopyTask, one: ranges.Range) -> list[Image]:
+    columns, key = task.version.table.stored_columns, task.version.table.ordered_key
+    where, parameters = key_order(key).condition(*one)
     statement = f"SELECT {listed(columns)} FROM {table_reference(*task.name)} WHERE {where}"  # noqa: S608
     return [image(columns, answer) for answer in rows.answers(statement, parameters, task.tso)]

@@ -79,6 +79,9 @@ def repair(lake: Lake, verdicts: Iterable[TableVerdict], rows: UpstreamRows) -> 
         gone = [row.key for row in differences if row.kind == "extra"]
         wanted = [row.key for row in differences if row.kind != "extra"]
         table = version_after(source_table, verdict.tso).table
+        if not table.key:
+            report.errors[source_table.id] = "it has no key: `ticdc-assets resync` copies it"
+            continue
         found = Reconciled(source_table, verdict.tso, _read(rows, verdict.name, table, wanted, verdict.tso), gone)
         try:
             changelogs[source_table.id], report.added[source_table.id] = add(lake, found, report.run_id)

@@ -60,7 +60,7 @@ def resync_tables(
     sound = [name for i, name in live.items() if i not in errors]
     verdicts = list(verify(lake, None, sound, on_progress=on_progress)) if sound else []
     shown = {verdict.source_table: ".".join(verdict.name) for verdict in verdicts}
-    compared = [verdict for verdict in verdicts if verdict.is_comparable]
+    compared = [verdict for verdict in verdicts if verdict.is_comparable and (verdict.key or verdict.is_equal)]
     with UpstreamRows(upstream) as rows:
         repaired = repair(lake, compared, rows)
     for verdict in compared:

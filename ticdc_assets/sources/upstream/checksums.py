@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.schema.arrow_types import is_binary
 from ticdc_assets.schema.model import Column, Kind
@@ -28,6 +30,8 @@ _SEPARATOR: Final = b"\x1f"
 _NULL: Final = b"\x1e"
 _SECONDS_END: Final = 19
 """The length of a time to the second."""
+_PLAIN_SCALE_MAX: Final = 6
+"""The scale up to which Arrow writes no decimal with an exponent."""
 
 
 def checksum_expression(columns: Sequence[Column]) -> str:
@@ -52,15 +56,36 @@ def text_expression(column: Column) -> str:
 
 
 def aggregate_expression(checksum: str) -> str:
-    """The SQL of three columns that sum up rows: their count, and the XOR of both halves of their checksums."""
-    halves = (f"BIT_XOR(CAST(CONV(SUBSTRING({checksum}, {at}, 16), 16, 10) AS UNSIGNED))" for at in (1, 17))
+    """The SQL of three columns that sum up rows: their count, and the sum of each half of their checksums. Unlike an
+    XOR, a sum shows rows that are there twice."""
+    halves = (f"SUM(CAST(CONV(SUBSTRING({checksum}, {at}, 16), 16, 10) AS UNSIGNED))" for at in (1, 17))
     return ", ".join(("COUNT(*)", *halves))
 
 
-def checksum(texts: Iterable[str | None]) -> bytes:
-    """The checksum of a row from its texts: 16 bytes."""
-    joined = _SEPARATOR.join(_NULL if text is None else text.encode() for text in texts)
-    return hashlib.md5(joined, usedforsecurity=False).digest()
+def first_byte_expression(checksum: str) -> str:
+    """The SQL of the first byte of a checksum, a number."""
+    return f"CONV(SUBSTRING({checksum}, 1, 2), 16, 10)"
+
+
+def checksums(columns: Sequence[Column], values: Sequence[pa.Array]) -> list[bytes]:
+    """The checksums of rows from the lake's values, an array for each column: 16 bytes each."""
+    texts = (pc.fill_null(_texts(column, of), _NULL) for column, of in zip(columns, values, strict=True))
+    joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_binary()))
+    return [hashlib.md5(row, usedforsecurity=False).digest() for row in joined.to_pylist()]
+
+
+def _texts(column: Column, values: pa.Array) -> pa.Array:
+    """What `text` gives for each value."""
+    kind = values.type
+    is_plain = pa.types.is_decimal(kind) and kind.scale <= _PLAIN_SCALE_MAX
+    if is_plain or pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return values.cast(pa.large_string()).cast(pa.large_binary())
+    if pa.types.is_timestamp(kind):
+        digits = column.type.length or 0
+        whole = values.cast(pa.timestamp("us")).cast(pa.large_string())
+        return pc.utf8_slice_codeunits(whole, 0, _SECONDS_END + (digits + 1 if digits else 0)).cast(pa.large_binary())
+    texts = (None if (written := text(column, value)) is None else written.encode() for value in values.to_pylist())
+    return pa.array(texts, pa.large_binary())
 
 
 def text(column: Column, value: Any) -> str | None:

@@ -1,25 +1,29 @@
 """Ranges of keys in statements to TiDB, and the same order for keys of the lake. No I/O.
 
 A range is cut at the first key columns whose values compare in the lake as in TiDB. If the first key column has another
-order there, the lake has one range; TiDB can still be read in ranges, if it compares with a literal as it sorts.
+order there, or there is no key, only TiDB is read in ranges: of that column, if it compares with a literal as it sorts,
+or of the numbers that TiDB gives to rows without a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, is_binary
 from ticdc_assets.schema.collations import TextOrder
-from ticdc_assets.schema.model import Column, Kind
+from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.upstream.sql import parameter, reference
 
 _COMPARABLE: Final = frozenset({
     Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.BIGINT, Kind.YEAR, Kind.DATE, Kind.DATETIME,
-    Kind.TIMESTAMP,
+    Kind.TIMESTAMP, Kind.BIT, Kind.TIME, Kind.ENUM,
 })  # fmt: skip
+_ROW_NUMBER: Final = Column("_tidb_rowid", MySqlType(Kind.BIGINT))
+_CONVERTED: Final = CHARACTER_KINDS | {Kind.ENUM, Kind.TIME}
 _DECIMAL_DIGITS_MAX: Final = 38
 
 Key = tuple[Any, ...]
@@ -32,9 +36,15 @@ class KeyOrder:
     columns: tuple[Column, ...]
     in_lake: bool
 
-    def place(self, values: Sequence[Any]) -> Key:
-        """A key of the lake as a value that sorts as TiDB sorts it."""
-        return tuple(_place(column, value) for column, value in zip(self.columns, values, strict=True))
+    def places(self, keys: Sequence[Key]) -> Sequence[Key]:
+        """Keys of the lake, which may have more columns, as values that sort as TiDB sorts them."""
+        count = len(self.columns)
+        if not any(column.type.kind in _CONVERTED for column in self.columns):
+            return [key[:count] for key in keys]
+        return [
+            tuple(_place(column, value) for column, value in zip(self.columns, key[:count], strict=True))
+            for key in keys
+        ]
 
     def condition(self, after: Key | None, until: Key | None) -> tuple[str, list[Any]]:
         """The condition for keys in `(after, until]`, and its parameters; None is no limit."""
@@ -48,7 +58,7 @@ class KeyOrder:
 
     def _beyond(self, limit: Key, inner: str, last: str) -> tuple[str, list[Any]]:
         names = [reference(column.name) for column in self.columns]
-        values = [parameter(column, value) for column, value in zip(self.columns, limit, strict=True)]
+        values = [_literal(column, value) for column, value in zip(self.columns, limit, strict=True)]
         # The first comparison lets TiDB read a range of the index; the others cut it exactly.
         parts, parameters = [f"{names[0]} {inner}= %s"], [values[0]]
         cases = []
@@ -68,6 +78,8 @@ class KeyOrder:
 
 def key_order(key: Sequence[Column]) -> KeyOrder:
     """The order for a key, whose columns are in the order of the index; no columns if TiDB cannot be read in ranges."""
+    if not key:
+        return KeyOrder((_ROW_NUMBER,), in_lake=False)
     comparable = tuple(takewhile(_is_comparable, key))
     if comparable:
         return KeyOrder(comparable, in_lake=True)
@@ -84,6 +96,33 @@ def _is_comparable(column: Column) -> bool:
 
 
 def _place(column: Column, value: Any) -> Any:
-    if isinstance(value, str) and column.type.kind in CHARACTER_KINDS:
+    kind = column.type.kind
+    if kind is Kind.ENUM:
+        return _number(column, value)
+    if kind is Kind.TIME:
+        return _duration(value)
+    if isinstance(value, str) and kind in CHARACTER_KINDS:
         return (value.rstrip(" ") if column.text_order is TextOrder.PADDED else value).encode()
     return value
+
+
+def _literal(column: Column, value: Any) -> Any:
+    """A limit as a parameter that TiDB compares as it sorts; an ENUM is sorted by the numbers of its labels."""
+    if column.type.kind is Kind.ENUM:
+        return _number(column, value)
+    return int(value) if column.type.kind is Kind.BIT else parameter(column, value)
+
+
+def _number(column: Column, label: str) -> int:
+    """The number of a label; 0 for the empty one that stands for an invalid value."""
+    labels = column.type.elements
+    if labels is None:
+        return int(label)
+    return labels.index(label) + 1 if label in labels else 0
+
+
+def _duration(text: str) -> Decimal:
+    """The seconds of a TIME such as -838:59:59.000."""
+    hours, minutes, seconds = text.lstrip("-").split(":")
+    whole = (int(hours) * 60 + int(minutes)) * 60 + Decimal(seconds)
+    return -whole if text.startswith("-") else whole

@@ -13,8 +13,8 @@ from ticdc_assets.cli import main
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.failpoints import LISTENERS, Failpoint
 from ticdc_assets.names import quote_path
-from ticdc_assets.pipeline.reconcile import ranges
 from ticdc_assets.pipeline.reconcile.copy import copy_tables
+from ticdc_assets.sources.upstream import ranges
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.pipeline.reconcile.tidb_database import SCHEMA, needs_tidb, upstream_of

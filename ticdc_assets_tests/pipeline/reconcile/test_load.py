@@ -12,9 +12,9 @@ import pytest
 
 from ticdc_assets.cli import main
 from ticdc_assets.failpoints import LISTENERS, Failpoint
-from ticdc_assets.pipeline.reconcile import ranges
 from ticdc_assets.pipeline.reconcile.load import UpstreamChanges
 from ticdc_assets.pipeline.run.load import LoadReport, load_changelogs
+from ticdc_assets.sources.upstream import ranges
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.work_progress import no_progress
 from ticdc_assets_tests.pipeline.reconcile.tidb_database import SCHEMA, needs_tidb, upstream_of

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
-from ticdc_assets.sources.upstream.checksums import checksum, same_value, text
+from ticdc_assets.sources.upstream.checksums import checksums, same_value, text
 from ticdc_assets.sources.upstream.key_ranges import key_order
 
 
@@ -39,9 +42,11 @@ def test_a_condition_selects_the_keys_that_are_in_the_range():
     ("key", "columns", "in_lake"),
     [
         ([column("a", "BIGINT"), column("b", "VARCHAR(9)")], ["a", "b"], True),
-        ([column("a", "BIGINT"), column("b", "ENUM('x')")], ["a"], True),
+        ([column("a", "ENUM('x')"), column("b", "TIME"), column("c", "BIT(9)")], ["a", "b", "c"], True),
+        ([column("a", "BIGINT"), column("b", "SET('x')")], ["a"], True),
         ([column("a", "VARCHAR(9)", None), column("b", "INT")], ["a"], False),
-        ([column("a", "ENUM('x')"), column("b", "INT")], [], False),
+        ([column("a", "SET('x')"), column("b", "INT")], [], False),
+        ([], ["_tidb_rowid"], False),
     ],
 )
 def test_ranges_are_of_the_first_columns_that_compare_as_in_tidb(key: list[Column], columns: list[str], in_lake: bool):
@@ -52,10 +57,18 @@ def test_ranges_are_of_the_first_columns_that_compare_as_in_tidb(key: list[Colum
 
 def test_text_that_is_padded_sorts_without_its_trailing_blanks():
     padded = key_order([column("a", "VARCHAR(9)")])
-    exact = key_order([column("a", "VARCHAR(9)", TextOrder.EXACT)])
+    [blanks, none, accent, last] = padded.places([("a  ",), ("a",), ("é",), ("z",)])
+    [exact_blanks, _] = key_order([column("a", "VARCHAR(9)", TextOrder.EXACT)]).places([("a  ",), ("a",)])
 
-    assert padded.place(["a  "]) == padded.place(["a"]) != exact.place(["a  "])
-    assert padded.place(["é"]) > padded.place(["z"])
+    assert blanks == none != exact_blanks
+    assert accent > last
+
+
+def test_labels_sort_by_their_numbers_and_times_by_their_length():
+    order = key_order([column("a", "ENUM('z','a')"), column("b", "TIME(1)")])
+    keys = [("", "00:00:00.0"), ("z", "-100:00:00.5"), ("z", "-99:00:00.0"), ("z", "9:00:00.0"), ("a", "-1:00:00.0")]
+
+    assert list(order.places(keys)) == sorted(order.places(keys))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +78,8 @@ def test_text_that_is_padded_sorts_without_its_trailing_blanks():
         ("DOUBLE", 1.5e-7, "0.00000015"),
         ("DOUBLE", -0.0, "-0"),
         ("DECIMAL(20,10)", Decimal("-1E-10"), "-0.0000000001"),
+        ("DECIMAL(20,6)", Decimal("0.000001"), "0.000001"),
+        ("DECIMAL(20,6)", Decimal("0.000000"), "0.000000"),
         ("DATETIME", datetime(2024, 2, 29, 1, 2, 3), "2024-02-29 01:02:03"),
         ("TIMESTAMP(3)", datetime(2024, 2, 29, 1, 2, 3, 120_000, UTC), "2024-02-29 01:02:03.120"),
         ("DATE", date(24, 1, 2), "0024-01-02"),
@@ -75,6 +90,8 @@ def test_text_that_is_padded_sorts_without_its_trailing_blanks():
     ],
 )
 def test_a_value_is_written_as_tidb_writes_it(of: str, value: Any, written: str | None):
+    [found] = checksums([column("c", of)], [pa.array([value], arrow_type(parse_type(of)))])
+    assert found == hashlib.md5(b"\x1e" if written is None else written.encode()).digest()
     assert text(column("c", of), value) == written
     assert same_value(column("c", of), written, value)
     assert not same_value(column("c", of), "7" if written is None else None, value)
@@ -82,5 +99,6 @@ def test_a_value_is_written_as_tidb_writes_it(of: str, value: Any, written: str 
 
 def test_null_and_empty_text_have_different_checksums_and_so_have_moved_values():
     rows = [(None, "a"), ("", "a"), ("a", None), ("a", ""), ("a", "a")]
+    columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
 
-    assert len({checksum(row) for row in rows}) == len(rows)
+    assert len({*checksums([column("a", "TEXT"), column("b", "TEXT")], columns)}) == len(rows)
