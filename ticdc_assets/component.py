@@ -13,6 +13,7 @@ uses the executor of the user's code location, which a component cannot set.
 
 # Dagster evaluates the annotations of the attributes, so this module must not postpone them.
 import os
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +24,13 @@ import dagster as dg
 from dagster._core.storage.defs_state.base import DefsStateStorage
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig, StateBackedComponent
 from dagster.components.component_scaffolding import scaffold_component
+from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.defs_state import DefsStateManagementType
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import BaseModel, Field
 
 from ticdc_assets.assets.graph import chosen, definitions_of
-from ticdc_assets.assets.hooks import Hooks
+from ticdc_assets.assets.hooks import Hooks, Results
 from ticdc_assets.assets.known_tables import as_state, of_state, tables_of_lake
 from ticdc_assets.assets.resources import LakeSpark
 from ticdc_assets.assets.translation import ChangefeedAsset
@@ -125,6 +127,13 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
         "`spec`.",
         examples=[{"group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}"}],
     )
+    op: Annotated[
+        OpSpec | None,
+        dg.Resolver.default(
+            description="Settings of the ops of the assets. `name` begins their names. The jobs use the same `pool`.",
+            examples=[{"pool": "spark", "tags": {"dagster/priority": "1"}, "backfill_policy": {"type": "single_run"}}],
+        ),
+    ] = None
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.versioned_state_storage()
 
     @cached_property
@@ -145,6 +154,11 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
         plain spec has stay."""
         return asset.spec if self.translation is None else self.translation(asset.spec, asset)
 
+    def execute(self, context: dg.AssetExecutionContext, step: Callable[[], Results]) -> Results:
+        """Run a step of a run: the schema cache, the changelogs or the mirrors of one changefeed, or all of them where
+        a sensor requests the run. `step()` yields the results; a subclass may do more before and after it."""
+        yield from step()
+
     def write_state_to_path(self, state_path: Path) -> None:
         """Write the tables of the lake; before the first run those of the source. Raises TicdcAssetsError."""
         found = chosen(self.config, self.changefeeds)
@@ -161,7 +175,7 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
         ConfigError."""
         _require_lake_outside(self.config, Path(context.defs_module_path))
         known = of_state(state_path.read_text()) if state_path is not None else {}
-        hooks = Hooks(self.get_asset_spec, self._keep_new_tables)
+        hooks = Hooks(self.get_asset_spec, self._keep_new_tables, self.execute, self.op or OpSpec())
         definitions = definitions_of(self.config, self.changefeeds, True, hooks, known)
         if self.spark_resource is None:
             return definitions

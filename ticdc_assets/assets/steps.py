@@ -62,6 +62,11 @@ class Feed:
         return plain if translate is None else translated(plain, translate, self.names.renamed)
 
     @property
+    def pool(self) -> str:
+        """The pool of all ops that write."""
+        return self.hooks.op.pool or self.names.pool
+
+    @property
     def mirrored(self) -> tuple[KnownTable, ...]:
         return tuple(table for table in self.tables if table.has_key)
 

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dagster as dg
 import pytest
@@ -27,13 +27,25 @@ pytestmark = [  # Dagster's own, while it loads components
 ]
 
 
-def built(config_path: Path, **more: Any) -> dg.Definitions:
+class Noted(TicdcAssetsComponent):
+    """Notes the assets of each step before it, and after it."""
+
+    notes: ClassVar[list[str]] = []
+
+    def execute(self, context: dg.AssetExecutionContext, step: Any) -> Any:
+        last = sorted(key.path[1] for key in context.selected_asset_keys)[-1]
+        self.notes.append(f"before {last}")
+        yield from super().execute(context, step)
+        self.notes.append(f"after {last}")
+
+
+def built(config_path: Path, component: type = TicdcAssetsComponent, **more: Any) -> dg.Definitions:
     attributes = {"config_path": str(config_path), **more}
     with create_defs_folder_sandbox() as sandbox:
         path = sandbox.scaffold_component(
-            component_cls=TicdcAssetsComponent,
+            component_cls=component,
             defs_path="feeds",
-            defs_yaml_contents={"type": "ticdc_assets.component.TicdcAssetsComponent", "attributes": attributes},
+            defs_yaml_contents={"type": f"{component.__module__}.{component.__name__}", "attributes": attributes},
         )
         with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
             return definitions
@@ -130,6 +142,31 @@ def test_a_run_includes_mirrors_that_a_user_put_into_another_group(tmp_path: Pat
     assert result.success
     assert "shop/mirror/shop/users" in materializations(result)
     assert "shop/watermarks" in materializations(result)
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_subclass_can_do_more_before_and_after_each_step_of_a_run(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+
+    assert feed.run(definitions=built(feed.path, Noted)).success
+
+    steps = ("schema_cache", "quarantine", "watermarks")
+    assert Noted.notes == [f"{when} {step}" for step in steps for when in ("before", "after")]
+
+
+def test_the_settings_of_op_are_those_of_the_ops_of_all_assets(tmp_path: Path):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    policy = {"type": "multi_run", "max_partitions_per_run": 5}
+    op = {"name": "night", "pool": "spark", "tags": {"team": "data"}, "backfill_policy": policy}
+
+    definitions = built(feed.path, op=op)
+
+    assets = [asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition)]
+    names = {asset.op.name for asset in assets}
+    assert names == {"night__shop__schema_cache", "night__shop__decode_csv", "night__shop__mirrors"}
+    assert {(asset.op.pool, asset.op.tags["team"]) for asset in assets} == {("spark", "data")}
+    assert {asset.backfill_policy.max_partitions_per_run for asset in assets} == {5}
+    assert definitions.resolve_job_def("shop_rebuild").graph.node_defs[0].pools == {"spark"}
 
 
 # -- state -------------------------------------------------------------------------------------------------------------

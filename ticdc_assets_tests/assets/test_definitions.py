@@ -202,7 +202,7 @@ def test_a_process_of_a_run_has_the_tables_of_the_code_server_that_started_it(tm
     finally:
         DefinitionsLoadContext._instance = None
 
-    assert again.has_job("shop_job")
+    assert again.has_job("shop__run")
     assert {key.path[-1] for key in again.assets_defs_by_key if key.path[1] == "mirror"} == {"users"}
 
 

@@ -35,7 +35,7 @@ def one_step_job(feed: Feed, resource: dg.ResourceDefinition, step: OneStep) -> 
         description=step.op_description,
         config_schema=dict(step.settings),
         required_resource_keys={feed.names.resource},
-        pool=feed.names.pool,
+        pool=feed.pool,
         outs={"result": dg.Out(dg.Nothing)},
     )
     graph = dg.GraphDefinition(step.job, node_defs=[op])

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import dagster as dg
 
+from ticdc_assets.assets.hooks import Results
 from ticdc_assets.assets.known_tables import KnownTable, asset_names
 from ticdc_assets.assets.metadata.figures import Metadata, ShownTable, changelog_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.news import news
-from ticdc_assets.assets.stages.run_step import Results, run_step
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.schema_cache import schema_version
 from ticdc_assets.assets.stages.table_specs import changelog_spec
 from ticdc_assets.assets.steps import CODE_VERSION, Feed, progress_logger

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import dagster as dg
 
+from ticdc_assets.assets.hooks import Results
 from ticdc_assets.assets.known_tables import KnownTable
 from ticdc_assets.assets.metadata.figures import (
     Metadata,
@@ -19,7 +20,7 @@ from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.changelogs import publish_with_news
 from ticdc_assets.assets.stages.days import closed_days
 from ticdc_assets.assets.stages.news import news, reports_news
-from ticdc_assets.assets.stages.run_step import Results, run_step
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.stages.schema_cache import scan_with_news
 from ticdc_assets.assets.stages.table_specs import changelog_spec, history_spec, mirror_spec
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, Feed, progress_logger

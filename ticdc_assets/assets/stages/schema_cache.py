@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import dagster as dg
 
+from ticdc_assets.assets.hooks import Results
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.assets.resources import ChangefeedRun
 from ticdc_assets.assets.stages.news import news
-from ticdc_assets.assets.stages.run_step import Results, run_step
+from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
 from ticdc_assets.printable import printable
