@@ -17,6 +17,8 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.BaseTransaction;
@@ -69,6 +71,9 @@ public final class RestCatalogServer {
   private final Map<String, String> login;
   private final Map<String, Instant> expiries = new ConcurrentHashMap<>();
   private final AtomicLong commits = new AtomicLong();
+
+  /** Requests for one table wait for a commit of several: no client sees a part of it. */
+  private final ReadWriteLock together = new ReentrantReadWriteLock();
 
   private RestCatalogServer(
       Map<String, String> behind,
@@ -225,7 +230,14 @@ public final class RestCatalogServer {
         CatalogHandlers.renameTable(catalog, body(exchange, RenameTableRequest.class));
         return null;
       case "transactions":
-        commit(body(exchange, CommitTransactionRequest.class));
+        CommitTransactionRequest request = body(exchange, CommitTransactionRequest.class);
+        together.writeLock().lock();
+        try {
+          commit(request);
+        } finally {
+          together.writeLock().unlock();
+        }
+        loseSomeAnswers();
         return null;
       case "namespaces":
         return path.length < 3
@@ -317,6 +329,16 @@ public final class RestCatalogServer {
     if (path.length > 4) {
       return null; // metrics
     }
+    together.readLock().lock();
+    try {
+      return ofOneTable(exchange, method, query, table);
+    } finally {
+      together.readLock().unlock();
+    }
+  }
+
+  private Object ofOneTable(HttpExchange exchange, String method, Map<String, String> query, TableIdentifier table)
+      throws IOException {
     switch (method) {
       case "GET":
         return CatalogHandlers.loadTable(catalog, table, RESTCatalogProperties.SnapshotMode.ALL);
@@ -327,9 +349,7 @@ public final class RestCatalogServer {
         return null;
       case "POST":
         Object done = CatalogHandlers.updateTable(catalog, table, body(exchange, UpdateTableRequest.class));
-        if (unknownEvery > 0 && commits.incrementAndGet() % unknownEvery == 0) {
-          throw new IllegalStateException("the commit has landed, and its answer is lost");
-        }
+        loseSomeAnswers();
         return done;
       case "DELETE":
         if (Boolean.parseBoolean(query.getOrDefault("purgeRequested", "false"))) {
@@ -340,6 +360,12 @@ public final class RestCatalogServer {
         return null;
       default:
         throw new UnsupportedOperationException(method + " " + exchange.getRequestURI());
+    }
+  }
+
+  private void loseSomeAnswers() {
+    if (unknownEvery > 0 && commits.incrementAndGet() % unknownEvery == 0) {
+      throw new IllegalStateException("the commit has landed, and its answer is lost");
     }
   }
 

@@ -19,6 +19,7 @@ from ticdc_assets.config.model.config import (
     LargeRowSources,
     MirrorConfig,
     PartitionRule,
+    Publish,
     SchemaSources,
 )
 from ticdc_assets.config.model.sink import KAFKA_SCHEMES, Protocol, SinkOptions, Storage
@@ -33,6 +34,8 @@ from ticdc_assets.names.table_filter import TableFilter
 
 WITHOUT_VIEWS: Final = ("glue",)
 """The types of catalogs to which Iceberg's library writes no views."""
+JOINT_CATALOGS: Final = ("sql", "rest")
+"""The types of catalogs that can commit several tables at once."""
 _NO_FILES: Final[tuple[Path, ...]] = ()
 
 
@@ -73,7 +76,7 @@ def changefeed_of(
     large_rows = LargeRowSources(places.claim_check, _upstream(keys, section, sink))
     schemas = SchemaSources(places.registry, tuple(_schema_files(keys, section, base)), keys.ddl_from)
     mirror, bad_input, tables = (
-        _mirror(keys, section, sink),
+        _mirror(keys, section, sink, catalog),
         _bad_input(keys, section, sink),
         _tables(keys, section, sink),
     )
@@ -126,11 +129,12 @@ def _locations(keys: ChangefeedKeys, section: Section, stream: _Stream | None, b
     return _Locations(source, registry, claim_check_of(keys.claim_check, section, stream.sink, source, base))
 
 
-def _mirror(keys: ChangefeedKeys, section: Section, sink: SinkOptions) -> MirrorConfig:
+def _mirror(keys: ChangefeedKeys, section: Section, sink: SinkOptions, catalog: CatalogConfig) -> MirrorConfig:
     history = section.filter("history", keys.history, sink.case_sensitive)
     if history.takes_any and sink is not _UNKNOWN and sink.is_by_arrival:
         advice = "Without both there is no TSO from which a row is valid. Remove it."
         section.problem("history", "a stream with commit_ts and watermarks", "one without", advice)
+    _check_publish(keys, section, sink, catalog)
     return MirrorConfig(
         keys=section.below("keys").rules(KeyOverride, keys.keys, sink.case_sensitive),
         partition=section.below("partition").rules(PartitionRule, keys.partition, sink.case_sensitive),
@@ -138,7 +142,19 @@ def _mirror(keys: ChangefeedKeys, section: Section, sink: SinkOptions) -> Mirror
         on_drop=keys.on_drop,
         history=history,
         held_views=keys.held_views,
+        publish=keys.publish,
     )
+
+
+def _check_publish(keys: ChangefeedKeys, section: Section, sink: SinkOptions, catalog: CatalogConfig) -> None:
+    if keys.publish is Publish.EACH:
+        return
+    advice = "Write each, or remove it."
+    if catalog.type not in JOINT_CATALOGS:
+        expected = f"a catalog that commits several tables at once: {' or '.join(JOINT_CATALOGS)}"
+        section.problem("publish", expected, f"one of type {catalog.type}", advice)
+    if sink is not _UNKNOWN and sink.is_by_arrival:
+        section.problem("publish", "a stream with commit_ts and watermarks", "one without", advice)
 
 
 def _bad_input(keys: ChangefeedKeys, section: Section, sink: SinkOptions) -> BadInputPolicy:

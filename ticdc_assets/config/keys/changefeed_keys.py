@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, Strict, 
 from ticdc_assets.config.keys.dagster import DagsterKeys
 from ticdc_assets.config.keys.partition_spec import PartitionSpecs
 from ticdc_assets.config.keys.source import RegistryKeys, SourceKeys, UpstreamKeys
-from ticdc_assets.config.model.config import HeldViews, OffsetRule, OnBadMessage, OnDrop, ZeroDates
+from ticdc_assets.config.model.config import HeldViews, OffsetRule, OnBadMessage, OnDrop, Publish, ZeroDates
 from ticdc_assets.config.reading.sections import kind_of, shown
 from ticdc_assets.config.reading.validation import Context, Keys, refused, refused_by
 from ticdc_assets.config.reading.values import TEXTS, FilePath, Text, Texts, text_of, texts_of
@@ -214,6 +214,13 @@ class ChangefeedKeys(Keys):
             "A history is made from the whole changelog. One that is not selected any more stays as it is, and goes "
             "on when it is selected again"
         ),
+    )
+    publish: Annotated[Publish, Strict(False)] = Field(
+        default=Publish.EACH,
+        description="how a run publishes mirrors: `each` in a commit of its own, or all of a run and its record "
+        "[together in one commit](readers.md#tables-that-move-together). `together` only for streams with commit_ts "
+        "and watermarks, and for catalogs [that can](catalogs.md#several-tables-in-one-commit)",
+        json_schema_extra=_next(),
     )
     views: Text | None = Field(
         default=None,

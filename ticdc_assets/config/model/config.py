@@ -55,6 +55,13 @@ class HeldViews(StrEnum):
     REFUSE = "refuse"
 
 
+class Publish(StrEnum):
+    """How a run publishes its mirrors: each in a commit of its own, or all and the record in one."""
+
+    EACH = "each"
+    TOGETHER = "together"
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
     """The Iceberg catalog, shared by Spark and pyiceberg.
@@ -214,6 +221,7 @@ class MirrorConfig:
     on_drop: OnDrop = OnDrop.KEEP
     history: TableFilter = field(default_factory=lambda: TableFilter(()))
     held_views: HeldViews = HeldViews.BACK
+    publish: Publish = Publish.EACH
 
     def key_of(self, schema: str, table: str) -> tuple[str, ...] | None:
         """The configured key columns of a table."""

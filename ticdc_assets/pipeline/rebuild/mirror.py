@@ -22,7 +22,7 @@ from ticdc_assets.pipeline.changed_settings import settings_hold
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
-from ticdc_assets.pipeline.run.mirrors import options_of, writer_of
+from ticdc_assets.pipeline.mirror.writers import options_of, writer_of
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.evolution.schema_state import TruncateRows
 from ticdc_assets.schema.history.source_table import Version

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ticdc_assets.advice import Advice
+from ticdc_assets.config import Publish
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode
@@ -33,6 +34,8 @@ from ticdc_assets.pipeline.mirror.replayed import merged_again, rebuild_mirror, 
 from ticdc_assets.pipeline.mirror.retirement import retire
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up, guarded
 from ticdc_assets.pipeline.mirror.segments import lost_key, segments
+from ticdc_assets.pipeline.mirror.staged import StagedMirrors
+from ticdc_assets.pipeline.mirror.writers import writer_of
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.pipeline.recorded.views import bring_up_views
@@ -41,13 +44,11 @@ from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.spark import SparkWorkers
-from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.mirror.branch import require_progress
 from ticdc_assets.tables.mirror.size import live_rows
-from ticdc_assets.tables.mirror.writer import MirrorOptions, MirrorWriter
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
@@ -76,7 +77,8 @@ def run_mirrors(
     only: Iterable[str] | None = None,
 ) -> MirrorReport | None:
     """Bring mirrors and history tables up to the newest record, then record their snapshots. With `on_drop: drop`,
-    mirrors of dropped tables are removed. An error of one table stops no other.
+    mirrors of dropped tables are removed. An error of one table stops no other. With `publish: together`, one commit at
+    the end publishes all mirrors and the record.
 
     Args:
         jvm: returns the catalog in Spark's JVM; called only if a table needs work.
@@ -87,6 +89,7 @@ def run_mirrors(
 
     Raises:
         StaleRunError: another run has published first.
+        ConfigError: the catalog cannot publish mirrors together.
     """
     require_control_tables(lake)
     lake.control.claim()
@@ -94,9 +97,28 @@ def run_mirrors(
     if record is None:
         return None
     plan = Plan.of(lake, record, lake.history())
+    jvm = cache(jvm)
+    if lake.changefeed.mirror.publish is Publish.EACH:
+        return _run(lake, run_id, jvm, plan, on_progress, only)
+    staged = StagedMirrors(lake, run_id, jvm, plan)
+    try:
+        return _run(lake, run_id, jvm, staged.plan, on_progress, only, staged)
+    finally:
+        staged.close()
+
+
+def _run(
+    lake: Lake,
+    run_id: str,
+    jvm: Callable[[], JvmCatalog],
+    plan: Plan,
+    on_progress: OnProgress,
+    only: Iterable[str] | None,
+    staged: StagedMirrors | None = None,
+) -> MirrorReport:
+    record = plan.newest
     rename_mirrors(lake, plan)
     rename_histories(lake, plan)
-    jvm = cache(jvm)
     with suppress(Exception):  # the end of the run reports it
         bring_up_views(lake, jvm, plan.history)  # they name mirrors, which have been renamed
     exchanges = Exchanges(lake, jvm, plan)
@@ -108,17 +130,18 @@ def run_mirrors(
     works = [work for work in works if work.damage is None and work.source_table.id not in late]
     if works:
         on_progress(f"merging {counted(len(works), 'mirror')}")
-        _bring_up(lake, run_id, jvm(), works, report, on_progress)
+        _bring_up(lake, run_id, jvm(), works, report, on_progress, staged)
     while advanced := exchanges.advance(set(report.errors), selected):
         on_progress(f"exchanged rows in {counted(len(advanced), 'changelog')}")
         works = pending_work(lake, plan, advanced - report.errors.keys(), report.errors, exchanges.awaited())
-        _bring_up(lake, run_id, jvm(), works, report, on_progress)
+        _bring_up(lake, run_id, jvm(), works, report, on_progress, staged)
     report.errors = {**exchanges.errors, **report.errors}
     made = (i for i in _ids(record, selected) if i not in report.errors)
     report.errors |= run_histories(lake, run_id, jvm, plan, made, on_progress)
-    for mirror in retire(lake, plan, exchanges.awaited()):
+    kept = exchanges.awaited() | (staged.source_tables if staged is not None else frozenset())
+    for mirror in retire(lake, plan, kept):
         on_progress(f"removed the mirror {'.'.join(mirror)}: its source table was dropped")
-    report.record = record_mirrors(lake, run_id, plan, report, only is None)
+    report.record = record_mirrors(lake, run_id, plan, report, only is None, staged)
     bring_up_views(lake, jvm, plan.history, on_progress)
     return report
 
@@ -134,7 +157,10 @@ def _bring_up(
     works: Sequence[MirrorWork],
     report: MirrorReport,
     on_progress: OnProgress,
+    staged: StagedMirrors | None,
 ) -> None:
+    if staged is not None:
+        works = staged.stage(works, report.errors)
     workers = SparkWorkers(jvm.spark)
     jobs = [_job(lake, run_id, jvm, work) for work in works]
     for work, job, mirror in zip(works, jobs, catch_up(lake, jobs, workers, on_progress), strict=True):
@@ -183,25 +209,17 @@ def _job(lake: Lake, run_id: str, jvm: JvmCatalog, work: MirrorWork) -> MirrorJo
     )
 
 
-def writer_of(
-    lake: Lake, run_id: str, jvm: JvmCatalog, source_table: SourceTable, identifier: Identifier
-) -> MirrorWriter:
-    """The writer of the source table's mirror under this name."""
-    options, zone = options_of(lake, source_table), lake.changefeed.time_zone
-    of = (lake.catalog, jvm, identifier, lake.changefeed.name, run_id, options, lake.mirror_files)
-    return MirrorWriter(*of, zone, lake.control.namespace)
-
-
-def options_of(lake: Lake, source_table: SourceTable) -> MirrorOptions:
-    """The configured options of the source table's mirror."""
-    mirror = lake.changefeed.mirror
-    return MirrorOptions(mirror.format_version, mirror.partition_of(*source_table.name))
-
-
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
-def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, asked_for_all: bool) -> WatermarkRecord:
+def record_mirrors(
+    lake: Lake,
+    run_id: str,
+    plan: Plan,
+    report: MirrorReport,
+    asked_for_all: bool,
+    staged: StagedMirrors | None = None,
+) -> WatermarkRecord:
     """Record the present state of every table. A table is complete if it is not held, and not behind or beyond the
     recorded TSO; the record is complete if all tables are. A table is beyond it after a run that ended before its
     record, and in a run up to an earlier TSO.
@@ -211,14 +229,18 @@ def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, as
         report: what this run did to the mirrors.
         asked_for_all: whether the run was to bring up all tables; else tables that lack changes make the record
             incomplete.
+        staged: the mirrors that are published in one commit with the record.
 
     Returns:
         The new record, or that of another run that has recorded meanwhile.
     """
+    if staged is not None:
+        staged.prepare(report.errors)
     record, exchanges = plan.newest, Exchanges(lake, None, plan)
     faults = {**exchanges.undone(), **exchanges.late(), **report.errors}
     found = (_guarded_record(lake, plan, table, faults) for table in record.tables)
     present = [t if t.has(NoteCode.SET_BACK) else exchanges.with_snapshot(t) for t in found]
+    present = present if staged is None else staged.with_names(present)
     tables = with_quarantine(lake, present, plan.history)
     lacking = {t.source_table for t in (*blocked_tables(tables), *tables_beyond(tables, record.tso))}
     lacking |= set() if asked_for_all else _behind(lake, plan)
@@ -226,12 +248,16 @@ def record_mirrors(lake: Lake, run_id: str, plan: Plan, report: MirrorReport, as
     complete = all(table.complete for table in tables)
     newest = lake.control.newest()
     if newest is not None and newest != record:
+        if staged is not None:
+            staged.publish(None)
         return newest  # another run continues from there: the mirrors here are not at this record's TSO
     fresh = replace(record, recorded_at=now(), run_id=run_id, complete=complete, tables=tables, settled=True)
     if not record.settled or (fresh.tables, fresh.held) != (record.tables, record.held):
         hit(Failpoint.BEFORE_RECORD)
-        lake.control.record(fresh)
+        (staged.publish if staged is not None else lake.control.record)(fresh)
         hit(Failpoint.AFTER_RECORD)
+    elif staged is not None:
+        staged.publish(None)
     lake.control.keep_tables(tables)
     return fresh
 

@@ -39,7 +39,7 @@ from ticdc_assets.tables.control.records import (
     ViewRecord,
     WatermarkRecord,
 )
-from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
+from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction, uncommitted
 from ticdc_assets.tables.lake_format import MARK, load_control_table, marked
 from ticdc_assets.tables.maintenance.grown import is_scattered, last_row, merge_files
 from ticdc_assets.tso import is_tso, now, to_datetime
@@ -157,13 +157,26 @@ class Control:
 
     def record(self, record: WatermarkRecord) -> None:
         """Append a record to `watermarks`. A record of the same run and time is appended once."""
+        row = self._record_row(record)
+        self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
+
+    def staged(self, record: WatermarkRecord) -> Transaction:
+        """A transaction that appends a record to `watermarks`, not committed yet."""
+        made = uncommitted(self._ensure("watermarks", WATERMARKS))
+        made.append(pa.Table.from_pylist([self._record_row(record)], schema=WATERMARKS))
+        return made
+
+    def _record_row(self, record: WatermarkRecord) -> dict[str, Any]:
         snapshots = [{"name": name, "snapshot_id": i} for name, i in self._snapshots()]
-        row = {
+        return {
             **_shallow(record),
             "tables": [_row(table) for table in record.tables],
             "control_snapshots": snapshots,
         }
-        self._compact(self._append("watermarks", WATERMARKS, [row], ("run_id", "recorded_at")))
+
+    def compact_records(self) -> None:
+        """Rewrite the small files of `watermarks` as one; give up where another writer commits first."""
+        self._compact(self.watermarks())
 
     def _snapshots(self) -> Iterator[tuple[str, int]]:
         """The present snapshots of `RECORDED`."""

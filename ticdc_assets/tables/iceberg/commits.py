@@ -45,6 +45,11 @@ def transaction(table: Table) -> Iterator[Transaction]:
             producer._clean_all_uncommitted = _keep  # type: ignore[method-assign]  # noqa: SLF001
 
 
+def uncommitted(table: Table) -> Transaction:
+    """A transaction on the table that its caller commits."""
+    return _Transaction(table)
+
+
 class _Transaction(Transaction):
     """A transaction that computes its metadata once for its staged updates. pyiceberg computes it at each access, a
     dozen times per commit."""

@@ -167,6 +167,7 @@ class JvmTable:
     def __init__(self, catalog: JvmCatalog, table: Any) -> None:
         self._catalog = catalog
         self.named = catalog.named
+        self.identifier_of = catalog.identifier_of
         self.java = table
 
     @property

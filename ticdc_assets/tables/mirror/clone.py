@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN, LakeColumn
+from ticdc_assets.tables.iceberg.joint_commit import MetadataChange
 from ticdc_assets.tables.iceberg.properties import COLUMNS, REPLAYED, VERSION
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, order_columns
 from ticdc_assets.tables.iceberg.types import arrow_of, can_identify
@@ -142,6 +143,11 @@ class Clone:
 
         Raises StaleRunError where the table has changed since it was cloned.
         """
+        change = self.change(more)
+        change.table.commit(change.base, change.fresh, int(change.fresh.currentSnapshot().snapshotId()))
+
+    def change(self, more: Mapping[str, str] | None = None) -> MetadataChange:
+        """The change of the table by which it takes over the clone, not committed. Raises as `take_over` does."""
         table = self._jvm.load(tuple(self._table.name()))
         base = table.java.operations().refresh()
         if str(base.metadataFileLocation()) != self._table.metadata_location:
@@ -158,7 +164,7 @@ class Clone:
         if REPLAYED in base.properties() and REPLAYED not in more_properties:
             builder = builder.removeProperties(self._jvm.text_set([REPLAYED]))
         builder = builder.setProperties(self._jvm.map_of(more_properties))
-        table.commit(base, builder.build(), newest)
+        return MetadataChange(tuple(self._table.name()), table, base, builder.build())
 
     @staticmethod
     def _with_structure(builder: Any, base: Any, made: Any) -> Any:

@@ -141,19 +141,24 @@ class MirrorWriter:
             StaleRunError: another run has published since.
             ConfigError: the name belongs to another table.
         """
-        found = load_or_none(self._catalog, self.identifier)
-        if found is not None and source_table_of(found) != source_table.id:
-            advice = "Rename that table, or give the changefeed's tables other names with `target`."
-            raise ConfigError(
-                ".".join(self.identifier), "no table, or the mirror of this source table", "another", advice
-            )
-        table = found if found is not None else self._create(source_table, location)
+        table = self.made(source_table, location)
         if progress_of(table) != planned:
             raise stale(table, planned, progress_of(table))
         first = int(table.properties[BORN])
         if progress_of(table) == Progress() and first > source_table.versions[0].from_ts:
             table = self._fold_keyless(table, source_table, changelog, first)
         return table
+
+    def made(self, source_table: SourceTable, location: str | None) -> Table:
+        """The mirror, created without rows where there is none. Raises ConfigError where the name belongs to another
+        table."""
+        found = load_or_none(self._catalog, self.identifier)
+        if found is not None and source_table_of(found) != source_table.id:
+            advice = "Rename that table, or give the changefeed's tables other names with `target`."
+            raise ConfigError(
+                ".".join(self.identifier), "no table, or the mirror of this source table", "another", advice
+            )
+        return found if found is not None else self._create(source_table, location)
 
     def take_rows_of(self, table: Table, other: Identifier, progress: Progress) -> Table:
         """Replace the rows of `table` by those of another mirror with the same columns, in one commit."""

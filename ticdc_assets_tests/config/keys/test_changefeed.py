@@ -148,6 +148,18 @@ def test_views_in_a_catalog_without_them_are_refused(tmp_path):
     assert ": expected a catalog with Iceberg's views, found one of type glue. Remove it" in said
 
 
+@pytest.mark.parametrize("kind", ["glue", "hive"])
+def test_tables_that_move_together_in_a_catalog_that_commits_each_alone_are_refused(tmp_path, kind):
+    catalog = {"type": kind, "warehouse": "s3://lake/w", **({"uri": "thrift://h:9083"} if kind == "hive" else {})}
+    said = str(refused(tmp_path, {"catalog": catalog, **with_feed(publish="together")}))
+    assert f": expected a catalog that commits several tables at once: sql or rest, found one of type {kind}." in said
+
+
+def test_tables_of_a_stream_without_commit_ts_do_not_move_together(tmp_path):
+    said = str(refused(tmp_path, with_feed(sink_uri="kafka://h:1/t?protocol=canal-json", publish="together")))
+    assert "publish (line 3): expected a stream with commit_ts and watermarks, found one without" in said
+
+
 def test_what_dagster_shows_of_a_table_is_given_by_pattern(tmp_path):
     shown = feed(
         tmp_path,

@@ -266,6 +266,7 @@ def changed_key(made: Sink, key: str) -> dict[str, Any]:
         "format_version": {"format_version": 2},
         "on_drop": {"on_drop": "drop"},
         "history": {"history": ["s.u"]},
+        "publish": {"publish": "together"},
         "views": {"views": "{schema}__w.{table}"},
         "held_views": {"held_views": "back"},
         "readers": {"readers": "before_quarantine"},

@@ -57,6 +57,7 @@ class World:
     views: bool = True
     written: int = 0
     of_process: Mapping[str, str] = field(default_factory=dict)
+    publish: str = "each"
 
     @property
     def path(self) -> Path:
@@ -75,6 +76,7 @@ class World:
         variant = self.workload.variant
         where = f"s3://{self.source.bucket}/sink" if self.source else str(self.folder / "sink")
         feed = {"sink_uri": variant["sink_uri"], "config": variant["config"], "source": {"storage": where}}
+        feed |= {"publish": self.publish}
         feed |= {"views": VIEWS} if self.views else {}
         settings = {"spark": {"master": "local[2]"}, **self.blocks, "changefeeds": {"feed": feed}}
         self.path.write_text(yaml.safe_dump(settings))

@@ -24,16 +24,18 @@ def port() -> Iterator[int]:
         yield found
 
 
-def world(folder: Path, port: int, name: str) -> World:
+def world(folder: Path, port: int, name: str, publish: str = "each") -> World:
     catalog = {"name": name, "uri": {"env": "CATALOG_URI"}, "warehouse": f"{folder}/lake"}
     uri = f"postgresql+psycopg2://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/postgres"
-    return World(folder, {"catalog": catalog}, {"CATALOG_URI": uri}, secrets=(PASSWORD, quote(PASSWORD, safe="")))
+    secrets = (PASSWORD, quote(PASSWORD, safe=""))
+    return World(folder, {"catalog": catalog}, {"CATALOG_URI": uri}, secrets=secrets, publish=publish)
 
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_a_lake_in_postgresql_lives_as_one_in_sqlite(port: int, tmp_path: Path):
-    live(world(tmp_path, port, "lake_pg"))
+@pytest.mark.parametrize("publish", ["together", "each"])
+def test_a_lake_in_postgresql_lives_as_one_in_sqlite(port: int, tmp_path: Path, publish: str):
+    live(world(tmp_path, port, f"lake_pg_{publish}", publish))
 
 
 @pytest.mark.parametrize("failpoint", [Failpoint.CHANGELOGS_MADE, Failpoint.BEFORE_CHANGELOG_COMMIT])

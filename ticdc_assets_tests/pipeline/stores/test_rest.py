@@ -57,24 +57,26 @@ def world(
     name: str,
     properties: Mapping[str, Any] = WITH_TOKEN,
     warehouse: str | None = "main",
+    publish: str = "each",
 ) -> World:
     catalog: dict[str, Any] = {"name": name, "type": "rest", "uri": server.uri, "properties": dict(properties)}
     if warehouse is not None:
         catalog["warehouse"] = warehouse
     store = {"region": REGION, "access_key": {"env": "KEY"}, "secret_key": {"env": "SECRET"}}
     environ = {"KEY": ACCESS_KEY, "SECRET": SECRET_KEY}
-    return World(
-        folder, {"catalog": catalog, "object_store": store}, environ, secrets=(TOKEN, LOGIN.credential, SECRET_KEY)
-    )
+    secrets = (TOKEN, LOGIN.credential, SECRET_KEY)
+    return World(folder, {"catalog": catalog, "object_store": store}, environ, secrets=secrets, publish=publish)
 
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tokens(tmp_path: Path):
+@pytest.mark.parametrize("publish", ["together", pytest.param("each", marks=pytest.mark.matrix)])
+def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tokens(tmp_path: Path, publish: str):
     with s3_store(tmp_path) as store:
         of_clients = {**store_properties(store), **WITH_VIEWS, "prefix": "lakes"}
         with rest_catalog(tmp_path, behind(store), of_clients, "main", login=LOGIN) as server:
-            live(world(tmp_path, server, "lake_rest", logging_in(server)))
+            live(world(tmp_path, server, "lake_rest", logging_in(server), publish=publish))
+            assert ("transactions/commit 204" in server.log.read_text()) is (publish == "together")
 
         assert all("/lake/" in path for path in store.files("lake"))
 
@@ -82,11 +84,13 @@ def test_a_lake_in_a_rest_catalog_lives_as_one_in_sqlite_and_longer_than_its_tok
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path):
+@pytest.mark.parametrize("publish", ["together", "each"])
+def test_commits_that_land_without_an_answer_are_neither_lost_nor_made_twice(tmp_path: Path, publish: str):
     folder = {"warehouse": f"file://{tmp_path}/lake"}
     with rest_catalog(tmp_path, folder, unknown_every=3) as server:
         environ = {"KEY": "k", "SECRET": "s"}
-        lost = World(tmp_path, world(tmp_path, server, "lake_lost").blocks, environ, views=False)
+        blocks = world(tmp_path, server, "lake_lost").blocks
+        lost = World(tmp_path, blocks, environ, views=False, publish=publish)
 
         apart(_go_on_after_faults, lost, seconds_max=SECONDS_MAX)
 
