@@ -98,6 +98,10 @@ class FeedNames:
         return self._op("mirrors")
 
     @property
+    def days_op(self) -> str:
+        return self._op("days")
+
+    @property
     def checks_op(self) -> str:
         return self._op("checks")
 

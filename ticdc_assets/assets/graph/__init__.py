@@ -27,7 +27,7 @@ from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.loaded_tables import loaded_tables
 from ticdc_assets.assets.resources import lake_resource
 from ticdc_assets.assets.stages.changelogs import changelog_assets, changelog_specs
-from ticdc_assets.assets.stages.days import days_spec
+from ticdc_assets.assets.stages.days import days_asset, days_spec
 from ticdc_assets.assets.stages.mirrors import mirror_assets, mirror_specs
 from ticdc_assets.assets.stages.schema_cache import schema_cache_asset, schema_cache_spec, source_spec
 from ticdc_assets.assets.steps import Feed
@@ -106,7 +106,7 @@ def changefeed_definitions(
             schema_cache_asset(feed),
             changelog_assets(feed),
             mirror_assets(feed, partial(log_checks, feed)),
-            *([days_spec(feed, feed.shown.days_from)] if feed.shown.days_from else []),
+            *([days_asset(feed, feed.shown.days_from)] if feed.shown.days_from else []),
         ],
         asset_checks=check_assets(feed),
         jobs=[

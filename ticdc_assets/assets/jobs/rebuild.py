@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from ticdc_assets.assets.job_events import table_events
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
 from ticdc_assets.assets.steps import progress_logger
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.rebuild.run import RebuildReport, RebuildRequest, rebuild_tables
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
@@ -57,30 +58,14 @@ def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[N
     with report_failures(run, RETRIES_MAX):
         report = rebuild_tables(run.lake, run.jvm, _request(context.op_config), progress_logger(context))
         run.published()
-    for event in _materialized(context.op_config, feed, run, report):
+    asked = {f"rebuilt_{name}": value for name, value in context.op_config.items() if name != "tables" and value}
+    from_source = context.op_config["from"] == "source"
+    for event in table_events(feed, run, dict.fromkeys(report.rebuilt, asked), from_source):
         context.log_event(event)
     metadata = {"tables_rebuilt": len(report.rebuilt), "tables_as_they_were": len(report.errors)}
     yield dg.Output(None, metadata=metadata)
     if report.errors:
         raise dg.Failure(printable(" ".join(report.errors.values())), metadata, allow_retries=False)
-
-
-def _materialized(
-    config: Mapping[str, Any], feed: Feed, run: ChangefeedRun, report: RebuildReport
-) -> Iterator[dg.AssetMaterialization]:
-    """What was rebuilt, so that the history of the assets shows it and what is downstream of them can follow."""
-    asked = {f"rebuilt_{name}": config[name] for name in ("from", "at", "day") if config[name] is not None}
-    for table in run.tables().values():
-        if table.source_table.id not in report.rebuilt:
-            continue
-        record, names = table.record, feed.names
-        metadata = {**asked, "watermark": str(record.watermark)}
-        if config["from"] == "source":
-            yield dg.AssetMaterialization(names.changelog(*table.name), metadata=metadata)
-        if record.mirror is not None:
-            rows = {} if record.rows is None else {"dagster/row_count": record.rows}
-            snapshot = {"snapshot_id": str(record.mirror_snapshot_id)}
-            yield dg.AssetMaterialization(names.mirror(*table.name), metadata={**metadata, **rows, **snapshot})
 
 
 def _request(config: Mapping[str, Any]) -> RebuildRequest:

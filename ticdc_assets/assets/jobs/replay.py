@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from ticdc_assets.assets.job_events import table_events
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.metadata.figures import Metadata
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures
@@ -20,8 +21,11 @@ from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
+    from ticdc_assets.tables.control.records import QuarantinedRecord
 
 _SETTINGS = {
     "records": dg.Field(
@@ -48,14 +52,17 @@ def replay_job(feed: Feed, resource: dg.ResourceDefinition) -> dg.JobDefinition:
 
 def _replay(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[None]]:
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
+    before = run.quarantined()
     with report_failures(run, RETRIES_MAX):
         report = replay(run.lake, _request(context.op_config["records"], context.op_config["discard"]))
         done = run_mirrors(run.lake, report.run_id, run.jvm, progress_logger(context))
         run.published()
     errors = [] if done is None else [*done.record.texts(done.errors).values()]
     errors += [outcome.reason for outcome in report.outcomes if outcome.resolution is Resolution.STILL_BAD]
-    for event in _materialized(feed, run, report):
+    for event in table_events(feed, run, _done(before, report)):
         context.log_event(event)
+    left = {"dagster/row_count": len(run.lake.control.quarantined())}
+    context.log_event(dg.AssetMaterialization(feed.names.quarantine, metadata=left))
     counts = Counter(outcome.resolution for outcome in report.outcomes)
     metadata = {f"records_{resolution.replace(' ', '_')}": counts[resolution] for resolution in Resolution}
     yield dg.Output(None, metadata=metadata)
@@ -68,12 +75,12 @@ def _request(records: list[str] | None, discard: list[str]) -> ReplayRequest:
     return ReplayRequest(only, discarded=frozenset(map(position_of, discard)))
 
 
-def _materialized(feed: Feed, run: ChangefeedRun, report: ReplayReport) -> Iterator[dg.AssetMaterialization]:
-    """The tables that gained changes, so that the history of their assets shows it."""
-    for table in run.tables().values():
-        added = report.added.get(table.source_table.id)
-        if added:
-            metadata: Metadata = {"replayed_changes": added, "watermark": str(table.record.watermark)}
-            yield dg.AssetMaterialization(feed.names.changelog(*table.name), metadata=metadata)
-            if table.record.mirror is not None:
-                yield dg.AssetMaterialization(feed.names.mirror(*table.name), metadata=metadata)
+def _done(before: Mapping[str, Sequence[QuarantinedRecord]], report: ReplayReport) -> dict[str, Metadata]:
+    """By source table, the changes that it gained and the records that were given up."""
+    given_up = {outcome.record.position for outcome in report.outcomes if outcome.resolution is Resolution.DISCARDED}
+    done: dict[str, Metadata] = {i: {"replayed_changes": added} for i, added in report.added.items() if added}
+    for source_table, records in before.items():
+        count = sum(record.position in given_up for record in records)
+        if count:
+            done.setdefault(source_table, {})["discarded_records"] = count
+    return done

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from ticdc_assets.assets.job_events import table_events
 from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
+from ticdc_assets.assets.metadata.figures import Metadata
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
 from ticdc_assets.assets.steps import progress_logger
 from ticdc_assets.pipeline.history.tables import split_name
-from ticdc_assets.pipeline.reconcile.resync import resync_tables
+from ticdc_assets.pipeline.reconcile.resync import ResyncReport, resync_tables
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.printable import printable
+from ticdc_assets.schema.history.source_table import fold_name
 
 if TYPE_CHECKING:
     from ticdc_assets.assets.resources import ChangefeedRun
@@ -53,7 +56,21 @@ def _resync(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[No
             done = run_mirrors(run.lake, report.run_ids[-1], run.jvm, on_progress)
             errors |= done.record.texts(done.errors) if done is not None else {}
         run.published()
+    for event in table_events(feed, run, _done(run, report)):
+        context.log_event(event)
     metadata = {"rows_copied": sum(report.copied.values()), "changes_added": sum(report.added.values())}
     yield dg.Output(None, metadata=metadata)
     if errors:
         raise dg.Failure(printable(" ".join(errors.values())), metadata, allow_retries=False)
+
+
+def _done(run: ChangefeedRun, report: ResyncReport) -> dict[str, Metadata]:
+    """By source table, what it gained from TiDB, and the TSO of TiDB's rows."""
+    done: dict[str, Metadata] = {}
+    for name in {*report.copied, *report.added, *report.rebuilt}:
+        counts = {"resync_rows_copied": report.copied.get(name), "resync_changes_added": report.added.get(name)}
+        table = run.tables().get(fold_name(*split_name(name)))
+        if table is not None and (any(counts.values()) or name in report.rebuilt):
+            shown = {key: count for key, count in counts.items() if count}
+            done[table.source_table.id] = {**shown, "resync_tso": str(report.tsos.get(name, table.record.watermark))}
+    return done

@@ -2,8 +2,8 @@
 
 Changelogs are Iceberg tables partitioned by commit day, but their assets have no partitions: a run appends to every day
 of which the source has new changes, while Dagster runs a partitioned asset for chosen days only. A day of this asset is
-closed by the record whose TSO has passed it, so an asset of a user that is partitioned by day can depend on it. The
-asset is external: no run is started for it, and runs report the days that they have closed.
+closed by the record whose TSO has passed it, so an asset of a user that is partitioned by day can depend on it. Runs
+report the days that they have closed. A run or a backfill of the asset itself decodes its days again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
+from ticdc_assets.assets.job_events import table_events
 from ticdc_assets.assets.metadata.shown import shown
+from ticdc_assets.assets.stages.run_step import Results, run_step
+from ticdc_assets.assets.steps import progress_logger
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
+from ticdc_assets.printable import printable
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.changelog import COMMIT_DAY
 from ticdc_assets.tso import to_datetime
@@ -33,15 +39,45 @@ def days_spec(feed: Feed, first: date) -> dg.AssetSpec:
     """The asset, from its first day on."""
     spec = dg.AssetSpec(
         feed.names.plain.days,
-        deps=[feed.names.plain.watermarks],
+        deps=[feed.names.plain.source],  # which is external: later data at the source make no closed day stale
         group_name=feed.names.group,
+        skippable=True,
         partitions_def=dg.DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC"),
         description="The days (UTC) whose commits are complete in all changelogs and mirrors, with their changes.",
     )
     return feed.translated(spec)
 
 
-def closed_days(feed: Feed, run: ChangefeedRun, record: WatermarkRecord, known: set[str]) -> Iterator[Any]:
+def days_asset(feed: Feed, first: date) -> dg.AssetsDefinition:
+    """The asset; a run decodes chosen days of all tables again, and a backfill has one run for days in succession."""
+    policy = dg.BackfillPolicy.single_run()
+    return run_step(feed, feed.names.days_op, [days_spec(feed, first)], _decode_again, backfill=policy)
+
+
+def _decode_again(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) -> Results:
+    chosen, record, errors = list(context.partition_keys), run.lake.control.newest(), []
+    closed = () if record is None else closed_days(feed, run, record, known=set())
+    left = sorted(set(chosen) - {event.partition for event in closed})
+    if left:
+        advice = "Run the changefeed first; while a table is held, rebuild its days with the job of rebuilds."
+        raise NotYetError(f"days, {left[0]}", "a day that is complete in all tables", "one that is not", advice)
+    for day in chosen:
+        request = RebuildRequest(from_source=True, day=date.fromisoformat(day))
+        report = rebuild_tables(run.lake, run.jvm, request, progress_logger(context))
+        run.published()
+        asked = {"rebuilt_from": "source", "rebuilt_day": day}
+        yield from table_events(feed, run, dict.fromkeys(report.rebuilt, asked))
+        errors += [f"{day}: {sentence}" for sentence in report.errors.values()]
+        if not report.errors:
+            others = {key for key in chosen if key != day}
+            yield from (e for e in closed_days(feed, run, report.record, others) if e.partition == day)
+    if errors:
+        raise dg.Failure(printable(" ".join(errors)), allow_retries=False)
+
+
+def closed_days(
+    feed: Feed, run: ChangefeedRun, record: WatermarkRecord, known: set[str]
+) -> Iterator[dg.AssetMaterialization]:
     """A materialization for each day that this record closes: the record is complete, its TSO is past the day, and the
     day is not among the `known` ones."""
     first = feed.shown.days_from

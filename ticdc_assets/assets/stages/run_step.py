@@ -1,4 +1,4 @@
-"""What the three steps of a run share: the pool, the resource, and how a failure is reported."""
+"""What the steps of assets share: the pool, the resource, and how a failure is reported."""
 
 # Dagster evaluates the annotation of `context`, so this module must not postpone annotations.
 from collections.abc import Callable, Sequence
@@ -13,13 +13,19 @@ StageWork = Callable[[dg.AssetExecutionContext, Feed, ChangefeedRun], Results]
 
 
 def run_step(
-    feed: Feed, op: str, specs: Sequence[dg.AssetSpec], work: StageWork, can_subset: bool = True
+    feed: Feed,
+    op: str,
+    specs: Sequence[dg.AssetSpec],
+    work: StageWork,
+    can_subset: bool = True,
+    backfill: dg.BackfillPolicy | None = None,
 ) -> dg.AssetsDefinition:
     """The assets that one op materializes, in the changefeed's pool, with what the component sets of it.
 
     Args:
         work: yields the results of the step.
         can_subset: whether a run may select only some of the assets.
+        backfill: how many partitions a run of a backfill has, where the component does not say it.
     """
     hooks = feed.hooks
 
@@ -29,7 +35,7 @@ def run_step(
         specs=specs,
         can_subset=can_subset,
         op_tags=hooks.op.tags,
-        backfill_policy=hooks.op.backfill_policy,
+        backfill_policy=hooks.op.backfill_policy or backfill,
         pool=feed.pool,
         required_resource_keys={feed.names.resource},
     )

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from ticdc_assets.assets.jobs import replay
-from ticdc_assets_tests.assets.feeds import QUIET, Feed, run_mirrors_without_java
+from ticdc_assets_tests.assets.feeds import QUIET, Feed, materializations, run_mirrors_without_java
 from ticdc_assets_tests.assets.feeds import without_java as without_java
 
 
@@ -43,9 +43,13 @@ def test_a_record_is_given_up_by_its_path_and_line(feed: Feed):
     [record] = feed.lake.control.quarantined()
     path, line = record.position
 
-    assert replayed(feed, discard=[f"{path}:{line}"]).success
+    result = replayed(feed, discard=[f"{path}:{line}"])
 
+    assert result.success
     assert feed.lake.control.quarantined() == []
+    shown = materializations(result)
+    assert shown["shop/mirror/shop/users"]["discarded_records"] == 1
+    assert shown["shop/quarantine"]["dagster/row_count"] == 0
 
 
 def test_a_name_that_is_none_of_a_record_is_refused(feed: Feed):
