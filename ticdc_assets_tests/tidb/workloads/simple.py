@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from ticdc_assets.schema.arrow_types import BINARY_KINDS
 from ticdc_assets.schema.model import Kind, MySqlType
@@ -21,8 +21,10 @@ from ticdc_assets_tests.tidb.workloads.table_info import TableInfo
 class SimpleMessages:
     """A bootstrap goes before a table's first row; statements have no schema from before them."""
 
+    wire: ClassVar[type[SimpleJson]] = SimpleJson
+
     def __init__(self, folder: Any, zone: str) -> None:
-        self.stream = SmallStream(folder, SimpleJson())
+        self.stream = SmallStream(folder, self.wire())
         self._zone = zone
         self._begun: set[tuple[str, int]] = set()
 

@@ -9,12 +9,14 @@ from typing import Final
 from ticdc_assets_tests.pipeline.small_streams import SmallStream
 from ticdc_assets_tests.tidb.workloads.canal_json import CanalJsonMessages
 from ticdc_assets_tests.tidb.workloads.simple import SimpleMessages
+from ticdc_assets_tests.tidb.workloads.simple_avro import SimpleAvroMessages
 from ticdc_assets_tests.tidb.workloads.storage import StorageSink
 from ticdc_assets_tests.tidb.workloads.stream import Sink
 
 SINKS: Final[Mapping[str, Callable[[Path, str], Sink]]] = {
     "canal_json": lambda folder, _: CanalJsonMessages(SmallStream(folder)),
     "simple": SimpleMessages,
+    "simple_avro": SimpleAvroMessages,
     "csv": lambda folder, _: StorageSink(folder, "csv"),
     "canal_json_files": lambda folder, _: StorageSink(folder, "json", with_ids=True),
 }
