@@ -20,6 +20,7 @@ from ticdc_assets.tso import parse_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
+    from ticdc_assets.pipeline.history.extent import Sample
 
 
 class Parser(argparse.ArgumentParser):
@@ -113,6 +114,16 @@ def day(text: str) -> date:
 def positive_number(text: str) -> int:
     """A whole number from 1 on."""
     return int(_between(int, text, 1, 1 << 62))
+
+
+def sample(text: str) -> Sample:
+    """A number of ranges, or a percentage."""
+    from ticdc_assets.pipeline.history.extent import Sample
+
+    try:
+        return Sample.of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("a whole number of ranges, or a percentage such as 15%") from None
 
 
 def interval(text: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ticdc_assets.command_line.arguments import chosen_of, command, only, positive_number, tso, with_config
+from ticdc_assets.command_line.arguments import chosen_of, command, only, positive_number, sample, tso, with_config
 from ticdc_assets.commands.read.quick_start import start_quickly
 
 
@@ -68,6 +68,14 @@ def _add_verify(commands: Any) -> None:
         metavar="N",
         help="rows that one statement reads (default: 20000)",
     )
+    extent = verify.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--sample",
+        type=sample,
+        metavar="N",
+        help="only N ranges of each table, or N%% of them: those compared longest ago",
+    )
+    extent.add_argument("--changed", action="store_true", help="only keys that changed since they were compared")
     verify.add_argument("--keys", action="store_true", help="also print the keys of rows that differ")
     verify.add_argument("--repair", action="store_true", help="add TiDB's rows where mirrors differ (needs Java)")
     verify.add_argument("--json", action="store_true", help="a JSON list")
@@ -119,8 +127,16 @@ def _schema(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.verify import VerifyOptions, verify_mirrors
+    from ticdc_assets.pipeline.history.extent import Extent
 
-    options = VerifyOptions(arguments.at, tuple(arguments.table), arguments.chunk_rows, arguments.keys, arguments.json)
+    options = VerifyOptions(
+        arguments.at,
+        tuple(arguments.table),
+        arguments.chunk_rows,
+        arguments.keys,
+        arguments.json,
+        Extent(arguments.sample, arguments.changed),
+    )
     if arguments.repair:
         from ticdc_assets.commands.repair.repair import repair_mirrors
 

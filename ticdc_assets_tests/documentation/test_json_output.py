@@ -71,7 +71,7 @@ def of_doctor(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[A
 
 
 def of_verify(feed: Feed, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    compared = Comparison(2, 1, 1, [RowDifference("extra", (7,), ())])
+    compared = Comparison(2, 1, "", 1, [RowDifference("extra", (7,), ())])
     verdict = TableVerdict("1", ("shop", "users"), ("id",), ts(10), compared)
     Terminal().json([verdict_as_object(verdict, with_keys=True)])
     return [json.loads(capfd.readouterr().out)]

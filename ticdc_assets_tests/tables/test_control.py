@@ -20,6 +20,7 @@ from ticdc_assets.tables.control.records import (
     WATERMARKS,
     QuarantinedRecord,
     TableRecord,
+    VerifiedTable,
     WatermarkRecord,
 )
 from ticdc_assets.tables.control.tables import Control
@@ -218,3 +219,23 @@ def test_a_quarantine_that_an_older_version_made_takes_resolutions_too(control: 
 
     assert control.quarantined() == []
     assert [r.resolution for r in control.ever_quarantined()] == ["replayed"]
+
+
+def test_of_each_table_the_newest_comparisons_stay_and_the_newest_one_has_ranges(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(control_tables, "VERIFIED_KEPT", 2)
+    ranges = [{"until": None, "tso": 7}]
+    for tso, table in ((1, "1"), (2, "1"), (3, "2"), (4, "1")):
+        time = BEGIN + timedelta(minutes=tso)
+        counts = {"compared_ranges": 1, "rows": 5, "missing": 0, "extra": 0, "different": 0}
+        row = VerifiedTable(table, "s", "t", tso, time, "whole", checksum="", is_equal=True, ranges=ranges, **counts)
+        control.keep_verified(row)
+        control.keep_verified(row)
+
+    assert [(row.source_table, row.tso, bool(row.ranges)) for row in control.verified()] == [
+        ("1", 4, True),
+        ("2", 3, True),
+        ("1", 2, False),
+    ]
+    assert [row.tso for row in control.verified("2")] == [3]

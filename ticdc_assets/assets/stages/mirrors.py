@@ -195,6 +195,20 @@ def _views(run: ChangefeedRun) -> dict[str, str]:
     return {view.source_table: ".".join((catalog, *view.view)) for view in run.lake.control.views()}
 
 
+def _verified(run: ChangefeedRun) -> dict[str, Metadata]:
+    """The newest comparison of each mirror with TiDB, by source table; none without an upstream."""
+    if run.lake.changefeed.large_rows.upstream is None:
+        return {}
+    newest = {row.source_table: row for row in reversed(run.lake.control.verified())}
+    return {
+        i: {
+            "verified": f"{'equal' if row.is_equal else 'differs'} at {row.tso}: {row.extent}, {row.rows:,} rows",
+            "verified_time": dg.MetadataValue.timestamp(row.verified_at),
+        }
+        for i, row in newest.items()
+    }
+
+
 class _Results:
     """Builds the materialization result of each mirror."""
 
@@ -205,6 +219,7 @@ class _Results:
         self._points = recent(run.lake)
         self._places = run.lake.table_locations(run.lake.history())
         self._views = _views(run)
+        self._verified = _verified(run)
         self._rows = run.outcome.changelogs.rows_by_op if run.outcome.changelogs else {}
         records = [table.record for table in tables]
         names = [*(record.mirror for record in records), *(record.history_table for record in records)]
@@ -239,7 +254,7 @@ class _Results:
             self._clock,
         )
         view = self._views.get(source_table_id)
-        return {**shown, **({"view": view} if view else {})}
+        return {**shown, **({"view": view} if view else {}), **self._verified.get(source_table_id, {})}
 
     def _mirror(self, table: Reported) -> ShownTable:
         location = self._places[table.source_table.id].mirror_location

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.read.diff import plain_value
-from ticdc_assets.pipeline.history.verify import TableVerdict, verify
+from ticdc_assets.pipeline.history.extent import Extent
+from ticdc_assets.pipeline.history.verify import WHOLE, TableVerdict, extent_text, verify
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.plurals import counted
 
@@ -33,6 +34,7 @@ class VerifyOptions:
     chunk_rows: int
     keys: bool
     as_json: bool
+    extent: Extent = WHOLE
 
 
 def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
@@ -47,7 +49,8 @@ def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
 def compared(terminal: Terminal, lake: Lake, options: VerifyOptions) -> list[TableVerdict]:
     """The verdict of each table, which is printed unless the output is JSON."""
     found, name = [], lake.changefeed.name
-    verdicts = verify(lake, options.at, options.tables, options.chunk_rows, named(name, terminal.on_progress))
+    on_progress = named(name, terminal.on_progress)
+    verdicts = verify(lake, options.at, options.tables, options.chunk_rows, on_progress, extent=options.extent)
     for verdict in terminal.waiting(f"{name}: reading the record", verdicts):
         found.append(verdict)
         if not options.as_json:
@@ -69,6 +72,8 @@ def as_object(verdict: TableVerdict, with_keys: bool) -> dict[str, Any]:
         "mirror_rows": comparison.mirror_rows if comparison else None,
         "upstream_rows": comparison.upstream_rows if comparison else None,
         "statements": comparison.statements if comparison else 0,
+        "extent": verdict.row.extent if verdict.row else None,
+        "compared_ranges": verdict.row.compared_ranges if verdict.row else None,
         **{kind: kinds[kind] for kind in KINDS},
         "key": list(verdict.key),
         "columns": sorted({name for row in differences for name in row.columns}),
@@ -82,8 +87,11 @@ def _print(terminal: Terminal, verdict: TableVerdict, with_keys: bool) -> None:
     if comparison is None:
         terminal.result(f"{name}: not compared: {verdict.reason.rstrip('.')}.")
         return
+    if verdict.unkept:
+        terminal.note(f"{name}: the control table `verified` does not have this comparison: {verdict.unkept}")
     if verdict.is_equal:
-        terminal.result(f"{name}: equal at {moment(verdict.tso)}: {counted(comparison.mirror_rows, 'row')}")
+        extent = extent_text(verdict)
+        terminal.result(f"{name}: equal at {moment(verdict.tso)}: {counted(comparison.mirror_rows, 'row')}{extent}")
         return
     kinds = Counter(row.kind for row in comparison.differences)
     listed = ", ".join(f"{counted(kinds[kind], 'row')} {text}" for kind, text in KINDS.items() if kinds[kind])

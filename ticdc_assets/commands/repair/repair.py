@@ -32,6 +32,9 @@ def repair_mirrors(config: Config, changefeed: Changefeed, options: VerifyOption
     if options.at is not None:
         advice = "A repair is made at the TSO that the mirrors have now: leave out --at."
         raise ConfigError("--repair", "no --at", str(options.at), advice)
+    if options.extent.sample is not None:
+        advice = "Repair the tables that differ in a sample: `ticdc-assets verify --repair --table SCHEMA.TABLE`."
+        raise ConfigError("--repair", "no --sample", "a sample", advice)
     terminal, lake = Terminal(), Lake(config, changefeed)
     with spark_stopped_after(config):
         verdicts = compared(terminal, lake, options)

@@ -29,8 +29,8 @@ from ticdc_assets.pipeline.history.table_sums import (
 )
 from ticdc_assets.schema.model import Kind, TableSchema
 from ticdc_assets.sources.upstream.checksums import same_value, text_expression
-from ticdc_assets.sources.upstream.key_ranges import Key, key_order
-from ticdc_assets.sources.upstream.ranges import RANGE_ROWS, ranges_of
+from ticdc_assets.sources.upstream.key_ranges import Key, KeyOrder, key_order
+from ticdc_assets.sources.upstream.ranges import EVERYTHING, RANGE_ROWS, Range, ranges_of
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 from ticdc_assets.sources.upstream.sql import selected, table_reference, with_keys
 from ticdc_assets.tables.iceberg.stored_rows import ALL_FILES, FileShare
@@ -65,10 +65,12 @@ class RowDifference:
 
 @dataclass(slots=True)
 class Comparison:
-    """One table, compared: rows on both sides, statements to TiDB, and the rows that differ."""
+    """One table, compared: rows on both sides, the sum of the checksums in TiDB, statements to TiDB, and the rows that
+    differ."""
 
     mirror_rows: int = 0
     upstream_rows: int = 0
+    checksum: str | None = None
     statements: int = 0
     differences: list[RowDifference] = field(default_factory=list)
 
@@ -98,28 +100,55 @@ class TableVerification:
         self._found = Comparison()
         self._left: dict[tuple[Key, bytes], int] = {}
 
-    def compare(self) -> Comparison:
-        """The comparison. Raises NotYetError where TiDB cannot be read."""
+    @property
+    def order(self) -> KeyOrder:
+        """The columns by which TiDB is read in ranges."""
+        return key_order(self._table.ordered_key)
+
+    def ranges(self, of: Iterable[Range] = (EVERYTHING,)) -> Iterator[Range]:
+        """Ranges of about equal numbers of rows, of the whole table or of parts of it."""
+        reading, number = self._reading, 0
+        with UpstreamRows(reading.upstream) as rows:
+            for part in of:
+                for one in ranges_of(rows, self._name, self.order, self._tso, part, reading.range_rows):
+                    self._found.statements += 1
+                    number += reading.range_rows
+                    reading.on_progress(Count(number, None, "row"))
+                    yield one
+
+    def compare(self, ranges: Sequence[Range]) -> Comparison:
+        """The comparison of these ranges, which ascend. Raises NotYetError where TiDB cannot be read."""
         on_progress, shown = self._reading.on_progress, ".".join(self._name)
-        on_progress(f"reading {shown} in TiDB")
-        parts = Parts(self._table, tuple(self._ranges()))
+        parts, found = Parts(self._table, tuple(ranges)), self._found
         upstream = self._upstream_sums(parts)
         on_progress(f"reading the rows of {shown} in the lake")
         lake = sum(self._mapped(lake_sums, self._lake_tasks(LakeTask(self._lake, parts))), self._zeros(parts))
-        self._found.mirror_rows, self._found.upstream_rows = int(lake[:, 0].sum()), int(upstream[:, 0].sum())
+        found.statements += len(ranges)
+        found.mirror_rows, found.upstream_rows = int(lake[:, 0].sum()), int(upstream[:, 0].sum())
+        found.checksum = "".join(f"{half:016x}" for half in upstream[:, 1:].sum(axis=0).tolist())
         for group in self._groups(np.flatnonzero((lake != upstream).any(axis=1)).tolist(), lake):
             on_progress(f"looking for the rows of {shown} that differ")
             self._narrow(parts, frozenset(group))
         self._conclude()
-        return self._found
+        return found
 
-    def _ranges(self) -> Iterator[Any]:
-        order, reading = key_order(self._table.ordered_key), self._reading
-        with UpstreamRows(reading.upstream) as rows:
-            for number, one in enumerate(ranges_of(rows, self._name, order, self._tso, range_rows=reading.range_rows)):
-                self._found.statements += 2
-                reading.on_progress(Count(number * reading.range_rows, None, "row"))
-                yield one
+    def compare_keys(self, keys: Sequence[Key]) -> Comparison:
+        """The comparison of the rows with these keys. Raises NotYetError where TiDB cannot be read."""
+        parts, found = Parts(self._table, ()), self._found
+        for begin in range(0, len(keys), NARROWED_ROWS_MAX):
+            some = keys[begin : begin + NARROWED_ROWS_MAX]
+            in_lake = self._lake_tasks(LakeTask(self._lake, parts, keys=frozenset(some)))
+            found.mirror_rows += self._count(self._mapped(lake_rows, in_lake))
+            step = -(-len(some) // self._reading.connections)
+            tasks = [
+                UpstreamTask(self._reading.upstream, self._name, self._tso, parts, keys=tuple(some[at : at + step]))
+                for at in range(0, len(some), step)
+            ]
+            # Keys that are equal in TiDB only, such as a and A, find the same row.
+            rows = {*chain.from_iterable(self._mapped(upstream_rows, tasks))}
+            found.upstream_rows += self._count([list(rows)])
+        self._conclude()
+        return found
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
@@ -180,14 +209,16 @@ class TableVerification:
         self._count(self._mapped(lake_rows, self._lake_tasks(LakeTask(self._lake, parts, wanted=wanted))))
         self._count(self._mapped(upstream_rows, tasks))
 
-    def _count(self, found: Iterable[list[SignedRow]]) -> None:
-        """Add the signs of rows that are equal; what is left are the differences."""
-        left = self._left
+    def _count(self, found: Iterable[list[SignedRow]]) -> int:
+        """Add the signs of rows that are equal; what is left are the differences. Returns the number of rows."""
+        left, rows = self._left, 0
         for key, checksum, sign in chain.from_iterable(found):
             if number := left.get((key, checksum), 0) + sign:
                 left[key, checksum] = number
             else:
                 del left[key, checksum]
+            rows += 1
+        return rows
 
     def _conclude(self) -> None:
         """Name the rows that are on one side alone, or have other values there."""

@@ -5,27 +5,33 @@ In a record that is not complete, the tables that are complete are compared, and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.changes.differences import TsoRange
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.folding import fold
 from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.history.extent import Compared, Extent, ExtentKind, TableExtent
 from ticdc_assets.pipeline.history.refusals import removed_partitions
 from ticdc_assets.pipeline.history.table_sums import ChangelogRows, MirrorRows, RowsOfLake
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.pipeline.history.verification import Comparison, Reading, TableVerification, refusal
 from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
+from ticdc_assets.plurals import counted
 from ticdc_assets.sources.upstream.ranges import RANGE_ROWS
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.records import VerifiedTable
 from ticdc_assets.tables.control.tables import everybody
 from ticdc_assets.tables.iceberg.stored_rows import StoredTable
 from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -38,12 +44,15 @@ if TYPE_CHECKING:
 CONNECTIONS: Final = 4
 """How many ranges of TiDB are read at the same time."""
 
+WHOLE: Final = Extent()
+
 
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
     """One table: its name and key columns at `tso`, and the comparison; None where `reason` says why there is none.
 
-    `is_comparable` is false for a table that cannot be compared at any TSO.
+    `is_comparable` is false for a table that cannot be compared at any TSO. `row` is what `verified` has of the
+    comparison, unless it could not be written: `unkept` says why.
     """
 
     source_table: str
@@ -53,10 +62,20 @@ class TableVerdict:
     comparison: Comparison | None
     reason: str = ""
     is_comparable: bool = True
+    row: VerifiedTable | None = None
+    unkept: str = ""
 
     @property
     def is_equal(self) -> bool:
         return self.comparison is not None and not self.comparison.differences
+
+
+def extent_text(verdict: TableVerdict) -> str:
+    """What the rows of a comparison are, where it is not of the whole table; else empty."""
+    row = verdict.row
+    if row is None or row.extent == ExtentKind.WHOLE:
+        return ""
+    return " of changed keys" if row.extent == ExtentKind.CHANGED else f" of {counted(row.compared_ranges, 'range')}"
 
 
 def upstream_of(lake: Lake) -> Upstream:
@@ -78,6 +97,7 @@ def verify(
     chunk_rows: int = RANGE_ROWS,
     on_progress: OnProgress = no_progress,
     workers: Workers | None = None,
+    extent: Extent = WHOLE,
 ) -> Iterator[TableVerdict]:
     """Compare each mirror of a record with the upstream TiDB.
 
@@ -86,6 +106,7 @@ def verify(
         chosen: `schema.table` of the tables to compare; empty for all.
         chunk_rows: how many rows of TiDB one statement reads.
         workers: read both sides; None for threads of this process.
+        extent: how much of each table is compared.
 
     Raises:
         ConfigError: there is no `upstream`, the stream has no commit_ts, or no mirror has a chosen name.
@@ -102,7 +123,7 @@ def verify(
         if at is None and not incomplete.get(source_table.id):
             present, why = _present(lake, table)
             table, incomplete[source_table.id] = (table, "") if record.complete and why else (present, why)
-        yield _verdict(lake, reading, source_table, table, incomplete.get(source_table.id, ""))
+        yield _verdict(lake, reading, extent, source_table, table, incomplete.get(source_table.id, ""))
 
 
 def _incomplete(lake: Lake, record: WatermarkRecord) -> dict[str, str]:
@@ -148,7 +169,7 @@ def _chosen(
 
 
 def _verdict(
-    lake: Lake, reading: Reading, source_table: SourceTable, record: TableRecord, incomplete: str
+    lake: Lake, reading: Reading, extent: Extent, source_table: SourceTable, record: TableRecord, incomplete: str
 ) -> TableVerdict:
     tso = record.watermark
     name = source_table.name_at(tso) or (record.schema, record.table)
@@ -175,11 +196,41 @@ def _verdict(
     snapshot = stored.snapshot_by_id(snapshot_id)
     summary = snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
     files = int(summary.get("total-data-files", 1))
+    reading.on_progress(f"reading {'.'.join(name)} in TiDB")
+    work = TableVerification(reading, name, table, tso, source, max(1, min(files, 2 * lake.cores)))
+    previous = lake.control.verified(source_table.id) if extent != WHOLE else []
+    changelog = load_or_none(lake.catalog, tuple(newest.changelog)) if key and newest.changelog else None
     try:
-        compared = TableVerification(reading, name, table, tso, source, max(1, min(files, 2 * lake.cores))).compare()
+        found = TableExtent(work, source_table, tso, previous).compare(extent, changelog, lake.changefeed.time_zone)
     except TicdcAssetsError as error:
         return replace(verdict, reason=str(error))
-    return replace(verdict, comparison=compared)
+    return _kept(lake, replace(verdict, comparison=found.comparison), found)
+
+
+def _kept(lake: Lake, verdict: TableVerdict, found: Compared) -> TableVerdict:
+    """The verdict with the row that `verified` has of it."""
+    comparison = found.comparison
+    kinds = Counter(row.kind for row in comparison.differences)
+    row = VerifiedTable(
+        verdict.source_table,
+        *verdict.name,
+        tso=verdict.tso,
+        verified_at=now(),
+        extent=str(found.kind),
+        compared_ranges=found.compared_ranges,
+        rows=comparison.upstream_rows,
+        checksum=comparison.checksum,
+        is_equal=verdict.is_equal,
+        missing=kinds["missing"],
+        extra=kinds["extra"],
+        different=kinds["different"],
+        ranges=found.ranges,
+    )
+    try:
+        lake.control.keep_verified(row)
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        return replace(verdict, row=row, unkept=str(of_one_table(error)))
+    return replace(verdict, row=row)
 
 
 def _emptied(source_table: SourceTable, tso: int) -> int:

@@ -50,6 +50,7 @@ CONTROL_TABLES: Final = (
     "quarantine",
     "messages",
     "closed_folders",
+    "verified",
 )
 AGE_MAX: Final = 36_500
 """The largest age, in hours or days. A larger value is refused as a mistake."""

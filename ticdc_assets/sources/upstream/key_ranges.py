@@ -7,6 +7,7 @@ or of the numbers that TiDB gives to rows without a key.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +17,8 @@ from typing import Any, Final
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, is_binary
 from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.model import Column, Kind, MySqlType
-from ticdc_assets.sources.upstream.sql import parameter, reference
+from ticdc_assets.sources.upstream.checksums import text
+from ticdc_assets.sources.upstream.sql import parameter, reference, value
 
 _COMPARABLE: Final = frozenset({
     Kind.TINYINT, Kind.SMALLINT, Kind.MEDIUMINT, Kind.INT, Kind.BIGINT, Kind.YEAR, Kind.DATE, Kind.DATETIME,
@@ -46,6 +48,15 @@ class KeyOrder:
             for key in keys
         ]
 
+    def written(self, key: Key) -> str:
+        """A key as JSON."""
+        return json.dumps([text(column, of) for column, of in zip(self.columns, key, strict=True)])
+
+    def read(self, written: str) -> Key:
+        """The key that `written` wrote."""
+        found = zip(self.columns, json.loads(written), strict=True)
+        return tuple(value(column, _cell(column, sent), "") for column, sent in found)
+
     def condition(self, after: Key | None, until: Key | None) -> tuple[str, list[Any]]:
         """The condition for keys in `(after, until]`, and its parameters; None is no limit."""
         parts, parameters = ["TRUE"], []
@@ -58,7 +69,7 @@ class KeyOrder:
 
     def _beyond(self, limit: Key, inner: str, last: str) -> tuple[str, list[Any]]:
         names = [reference(column.name) for column in self.columns]
-        values = [_literal(column, value) for column, value in zip(self.columns, limit, strict=True)]
+        values = [_literal(column, of) for column, of in zip(self.columns, limit, strict=True)]
         # The first comparison lets TiDB read a range of the index; the others cut it exactly.
         parts, parameters = [f"{names[0]} {inner}= %s"], [values[0]]
         cases = []
@@ -95,22 +106,28 @@ def _is_comparable(column: Column) -> bool:
     return kind in _COMPARABLE or is_binary(column.type)
 
 
-def _place(column: Column, value: Any) -> Any:
+def _place(column: Column, of: Any) -> Any:
     kind = column.type.kind
     if kind is Kind.ENUM:
-        return _number(column, value)
+        return _number(column, of)
     if kind is Kind.TIME:
-        return _duration(value)
-    if isinstance(value, str) and kind in CHARACTER_KINDS:
-        return (value.rstrip(" ") if column.text_order is TextOrder.PADDED else value).encode()
-    return value
+        return _duration(of)
+    if isinstance(of, str) and kind in CHARACTER_KINDS:
+        return (of.rstrip(" ") if column.text_order is TextOrder.PADDED else of).encode()
+    return of
 
 
-def _literal(column: Column, value: Any) -> Any:
+def _literal(column: Column, of: Any) -> Any:
     """A limit as a parameter that TiDB compares as it sorts; an ENUM is sorted by the numbers of its labels."""
     if column.type.kind is Kind.ENUM:
-        return _number(column, value)
-    return int(value) if column.type.kind is Kind.BIT else parameter(column, value)
+        return _number(column, of)
+    return int(of) if column.type.kind is Kind.BIT else parameter(column, of)
+
+
+def _cell(column: Column, written: str) -> str | bytes:
+    if is_binary(column.type):
+        return bytes.fromhex(written)
+    return int(written).to_bytes(8, "big") if column.type.kind is Kind.BIT else written
 
 
 def _number(column: Column, label: str) -> int:
@@ -121,8 +138,8 @@ def _number(column: Column, label: str) -> int:
     return labels.index(label) + 1 if label in labels else 0
 
 
-def _duration(text: str) -> Decimal:
+def _duration(of: str) -> Decimal:
     """The seconds of a TIME such as -838:59:59.000."""
-    hours, minutes, seconds = text.lstrip("-").split(":")
+    hours, minutes, seconds = of.lstrip("-").split(":")
     whole = (int(hours) * 60 + int(minutes)) * 60 + Decimal(seconds)
-    return -whole if text.startswith("-") else whole
+    return -whole if of.startswith("-") else whole

@@ -63,6 +63,16 @@ CLOSED_FOLDERS: Final = pa.schema([
     pa.field("place", pa.string()), pa.field("dispatcher", pa.string()), pa.field("last", pa.int64()),
     pa.field("size_bytes", pa.int64()),
 ])  # fmt: skip
+VERIFIED: Final = pa.schema([
+    pa.field("source_table", pa.string()), pa.field("schema", pa.string()), pa.field("table", pa.string()),
+    pa.field("tso", pa.int64()), pa.field("verified_at", _TIME), pa.field("extent", pa.string()),
+    pa.field("compared_ranges", pa.int64()), pa.field("rows", pa.int64()), pa.field("checksum", pa.string()),
+    pa.field("is_equal", pa.bool_()), pa.field("missing", pa.int64()), pa.field("extra", pa.int64()),
+    pa.field("different", pa.int64()),
+    pa.field("ranges", pa.list_(pa.field("element", pa.struct([
+        pa.field("until", pa.string()), pa.field("tso", pa.int64())
+    ])))),
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +228,31 @@ class ViewRecord:
     tso: int
     metadata: str | None
     replaced: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTable:
+    """One row of `verified`: a comparison of a table of the lake with TiDB at `tso`.
+
+    extent: `whole`, `sample` (of the ranges) or `changed` (the keys that changed since an earlier comparison).
+    compared_ranges: how many of the `ranges` were compared; 0 for `changed`.
+    rows, checksum: the rows of TiDB, and the sum of their checksums, 32 hexadecimal digits; none for `changed`.
+    missing, extra, different: how many rows differ, by the kind of difference.
+    ranges: of the newest row of a table: all ranges of its key, each with the key at its end as JSON, and the TSO at
+        which it was compared; None in older rows.
+    """
+
+    source_table: str
+    schema: str
+    table: str
+    tso: int
+    verified_at: datetime
+    extent: str
+    compared_ranges: int
+    rows: int
+    checksum: str | None
+    is_equal: bool
+    missing: int
+    extra: int
+    different: int
+    ranges: list[dict[str, Any]] | None = None

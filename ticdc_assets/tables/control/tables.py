@@ -1,5 +1,5 @@
 """The control tables of a changefeed: `watermarks`, `tables`, `views`, `schemas`, `registry`, `quarantine`,
-`closed_folders`.
+`closed_folders`, `verified`.
 
 A row of `watermarks` with `complete` has the TSO at which all mirrors and changelogs can be read together, and their
 snapshots. A row without it has only the source cursor after the changelogs were published. All control tables are read
@@ -31,11 +31,13 @@ from ticdc_assets.tables.control.records import (
     REGISTRY,
     SCHEMAS,
     TABLE_FIELDS,
+    VERIFIED,
     VIEWS,
     WATERMARKS,
     ClosedFolder,
     QuarantinedRecord,
     TableRecord,
+    VerifiedTable,
     ViewRecord,
     WatermarkRecord,
 )
@@ -54,6 +56,9 @@ Row = TypeVar("Row")
 
 FILES_MAX: Final = 16
 """Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
+
+VERIFIED_KEPT: Final = 100
+"""Comparisons with TiDB that are kept of each table."""
 
 RECORDED: Final = ("schemas", "quarantine", "closed_folders", "messages")
 """The control tables whose rows no run could write again, and whose snapshots a record names."""
@@ -290,6 +295,30 @@ class Control:
         table = self._ensure("views", VIEWS)
         _committed(table, lambda fresh, tx: (tx.overwrite if any(fresh.scan().plan_files()) else tx.append)(rows))
 
+    # -- verified ------------------------------------------------------------------------------------------------------
+
+    def verified(self, source_table: str | None = None) -> list[VerifiedTable]:
+        """The comparisons of one table or of all with TiDB, the newest first."""
+        table = self._load("verified")
+        where = AlwaysTrue() if source_table is None else EqualTo("source_table", source_table)
+        return [] if table is None else _verified(table, where)
+
+    def keep_verified(self, record: VerifiedTable) -> None:
+        """Add a comparison. Of each table the newest `VERIFIED_KEPT` stay, and ranges only in the newest one."""
+        of_table = EqualTo("source_table", record.source_table)
+
+        def write(fresh: Table, tx: Transaction) -> None:
+            known = _verified(fresh, of_table)
+            others = [old for old in known if old.verified_at != record.verified_at]
+            kept = [record, *(replace(old, ranges=None) for old in others[: VERIFIED_KEPT - 1])]
+            rows = pa.Table.from_pylist([_shallow(row) for row in kept], schema=VERIFIED)
+            if known:
+                tx.overwrite(rows, of_table)
+            else:
+                tx.append(rows)
+
+        self._compact(_committed(self._ensure("verified", VERIFIED), write))
+
     # -- all ------------------------------------------------------------------------------------------------------
 
     def _append(
@@ -392,6 +421,11 @@ def _quarantined(
     names = tuple(field.name for field in table.schema().fields if with_raw or field.name != "raw")
     rows = table.scan(row_filter=where, selected_fields=names).to_arrow().to_pylist()
     return [_made(QuarantinedRecord, {"raw": b"", **row}) for row in rows]
+
+
+def _verified(table: Table, where: BooleanExpression) -> list[VerifiedTable]:
+    rows = [_made(VerifiedTable, row) for row in table.scan(row_filter=where).to_arrow().to_pylist()]
+    return sorted(rows, key=lambda row: row.verified_at, reverse=True)
 
 
 def _resolved(record: QuarantinedRecord, resolution: str | None, run_id: str) -> QuarantinedRecord:

@@ -72,7 +72,8 @@ def compared(tidb: Tidb, shape: TableSchema, ts: int, rows: list[Row], folder: P
     assert snapshot is not None
     reading = Reading(tidb.upstream, LocalWorkers(2), range_rows=CHUNK_ROWS)
     stored = MirrorRows(StoredTable(mirror.metadata_location, {}, snapshot.snapshot_id), shape.stored_columns)
-    return TableVerification(reading, (DATABASE, "t"), shape, ts, stored).compare()
+    comparing = TableVerification(reading, (DATABASE, "t"), shape, ts, stored)
+    return comparing.compare(list(comparing.ranges()))
 
 
 def found(comparison: Comparison) -> list[tuple[Any, ...]]:

@@ -16,6 +16,7 @@ from pyiceberg.types import NestedField
 from ticdc_assets.assets.checks.upstream import EQUALS_UPSTREAM, of_verdict
 from ticdc_assets.changes.layout import mirror_columns
 from ticdc_assets.errors import NotYetError
+from ticdc_assets.pipeline.history.extent import Extent, Sample
 from ticdc_assets.pipeline.history.verify import TableVerdict, verify
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.control.records import TableRecord
@@ -138,6 +139,86 @@ def test_rows_of_a_table_without_a_key_are_counted_each_as_often_as_it_is_there(
     feed.lake.publish()
     [verdict] = verify(lake, None, chunk_rows=2)
     assert sorted(row.kind for row in verdict.comparison.differences) == ["extra", "extra", "missing"]
+
+
+@pytest.fixture
+def numbered(tidb: Tidb, tmp_path: Path) -> tuple[FeedLake, Sink]:
+    """A lake with a mirror of ten rows, which are those of TiDB."""
+    sink = Sink(tmp_path / "bucket")
+    tidb.run("CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(200))")
+    sink.table(USERS)
+    ts = tidb.run(f"INSERT INTO users VALUES {', '.join(f'({key}, {key})' for key in range(10))}")
+    sink.file(USERS, 1, [sink.insert(USERS, ts, key, str(key)) for key in range(10)])
+    sink.bucket.checkpoint(ts)
+    feed = sink.feed(
+        tmp_path / "lake", upstream={"host": tidb.upstream.host, "port": tidb.upstream.port, "user": "root"}
+    )
+    feed.lake.publish()
+    mirrors_recorded(feed.lake)
+    return feed.lake, sink
+
+
+def mirrors_recorded(feed: FeedLake) -> None:
+    published = feed.lake.control.newest()
+    tables = tuple(mirrored(feed, (table.schema, table.table)) for table in published.tables)
+    feed.lake.control.record(replace(published, run_id=str(published.tso), recorded_at=now(), tables=tables))
+
+
+@pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
+def test_samples_walk_over_all_ranges_and_each_comparison_is_kept(numbered: tuple[FeedLake, Sink]):
+    lake = numbered[0].lake
+    third = Extent(Sample.of("30%"))
+
+    verdicts = [verdict for _ in range(5) for verdict in verify(lake, None, chunk_rows=2, extent=third)]
+
+    rows = [verdict.comparison.mirror_rows for verdict in verdicts]
+    assert [verdict.row.compared_ranges for verdict in verdicts] == [2] * 5
+    assert sum(rows[:3]) == 10, "three samples of two of the six ranges have every row"
+    kept = lake.control.verified()
+    assert ([row.extent for row in kept], [row.rows for row in kept]) == (["sample"] * 5, rows[::-1])
+    assert [one["tso"] for one in kept[0].ranges] == [verdicts[0].tso] * 6
+    assert not any(row.ranges for row in kept[1:])
+    assert of_verdict(verdicts[0]).sentence.endswith(" of 2 ranges.")
+
+
+@pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
+def test_only_keys_that_changed_are_compared_once_the_whole_table_was(numbered: tuple[FeedLake, Sink], tidb: Tidb):
+    feed, sink = numbered
+    changed = Extent(changed=True)
+    [whole] = verify(feed.lake, None, extent=changed)
+    assert (whole.row.extent, whole.row.rows, len(whole.row.checksum)) == ("whole", 10, 32)
+
+    tidb.run("UPDATE users SET name = 'other' WHERE id = 1")  # it never comes
+    ts = tidb.run("INSERT INTO users VALUES (10, '10'), (11, '11')")
+    sink.file(USERS, 2, [sink.insert(USERS, ts, 10, "10"), sink.insert(USERS, ts, 11, "eleven")])
+    sink.bucket.checkpoint(ts)
+    feed.publish()
+    feed.lake.catalog.drop_table(USERS)
+    mirrors_recorded(feed)
+
+    [found] = verify(feed.lake, None, extent=changed)
+    assert (found.row.extent, found.row.rows, found.row.different) == ("changed", 2, 1)
+    assert [(row.kind, row.key) for row in found.comparison.differences] == [("different", (11,))]
+    [again] = verify(feed.lake, None, extent=changed)
+    assert again.row.rows == 2, "a comparison that found a difference is no base of another"
+
+
+@pytest.mark.skipif(not SERVER, reason="TICDC_ASSETS_TIDB names no TiDB server")
+def test_a_comparison_that_cannot_be_kept_is_reported(numbered: tuple[FeedLake, Sink]):
+    lake = numbered[0].lake
+    newer = {"ticdc.format": "99", "ticdc.format-release": "9.9"}
+    lake.catalog.create_table((*lake.control.namespace, "verified"), Schema(), properties=newer)
+
+    [verdict] = verify(lake, None)
+    assert verdict.is_equal
+    assert "a lake of format" in verdict.unkept
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2.5", "101%", "nan", "x%"])
+def test_a_sample_is_a_whole_number_or_a_percentage(text: str):
+    with pytest.raises(ValueError):
+        Sample.of(text)
+    assert (Sample.of("0.5%").count(1000), Sample.of("7").count(3), Sample.of("1%").count(3)) == (5, 7, 1)
 
 
 def verified(feed: Feed) -> dict[str, dg.AssetCheckEvaluation]:
