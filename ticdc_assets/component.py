@@ -17,29 +17,27 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
 import dagster as dg
 from dagster._core.storage.defs_state.base import DefsStateStorage
-from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig, StateBackedComponent
+from dagster.components import DefsStateConfig, DefsStateConfigArgs, StateBackedComponent
 from dagster.components.component_scaffolding import scaffold_component
 from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.defs_state import DefsStateManagementType
-from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
-from pydantic import BaseModel, Field
+from dagster.components.utils.translation import ResolvedTranslationFn
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from ticdc_assets.assets.graph import chosen, definitions_of
 from ticdc_assets.assets.hooks import Hooks, Results
+from ticdc_assets.assets.inline_config import InlineConfig, described, inline_config
 from ticdc_assets.assets.known_tables import as_state, of_state, tables_of_lake
-from ticdc_assets.assets.resources import LakeSpark
+from ticdc_assets.assets.resources import spark_of
 from ticdc_assets.assets.translation import ChangefeedAsset
-from ticdc_assets.config import editor_line, load
+from ticdc_assets.config import Config, editor_line, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import redacted_error
-
-if TYPE_CHECKING:
-    from ticdc_assets.config import Config
 
 CONFIG_NAME: Final = "changefeeds.yaml"
 _EXAMPLE_SINK: Final = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
@@ -78,8 +76,10 @@ class TicdcAssetsScaffolder(dg.Scaffolder[ScaffoldParams]):
         scaffold_component(request, {"config_path": os.path.relpath(path, request.target_path)})
 
 
-def _beside_defs(context: dg.ResolutionContext, path: str) -> str:
+def _beside_defs(context: dg.ResolutionContext, path: str | None) -> str | None:
     """The absolute path of one that is relative to the folder of defs.yaml. Links are kept: the lake is beside them."""
+    if path is None:
+        return None
     tree = context.source_position_tree
     folder = Path(tree.position.filename).parent if tree is not None else Path()
     # Without `..`: the lake of one config has one name, whichever way the config is found.
@@ -95,14 +95,24 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
     """
 
     config_path: Annotated[
-        str,
+        str | None,
         dg.Resolver(
             _beside_defs,
             model_field_type=str,
             description="A changefeeds.yaml, relative to the folder of defs.yaml.",
             examples=["../../../changefeeds.yaml"],
         ),
-    ]
+    ] = None
+    config: Annotated[
+        InlineConfig | None,
+        dg.Resolver(
+            inline_config,
+            model_field_type=Annotated[dict[str, Any], WithJsonSchema(described())],
+            description="What else stands in a changefeeds.yaml, in place of config_path. Paths and the lake start at "
+            "the root of the project. The command line and LakeResource read a changefeeds.yaml only.",
+            examples=[{"changefeeds": {"shop": {"sink_uri": "{{ env.SHOP_SINK_URI }}"}}}],
+        ),
+    ] = None
     changefeeds: Annotated[
         list[str] | None,
         dg.Resolver.default(description="The changefeeds of the config to load; default all.", examples=[["shop"]]),
@@ -115,18 +125,14 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
             examples=["pyspark"],
         ),
     ] = None
-    translation: (
-        Annotated[
-            TranslationFn[ChangefeedAsset],
-            TranslationFnResolver[ChangefeedAsset](template_vars_for_translation_fn=lambda data: {"data": data}),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="Changes assets: its templates see each as `data`, a `ChangefeedAsset`, and its plain spec as "
-        "`spec`.",
-        examples=[{"group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}"}],
-    )
+    translation: Annotated[
+        ResolvedTranslationFn[ChangefeedAsset],
+        dg.Resolver.default(
+            description="Changes assets: its templates see each as `data`, a `ChangefeedAsset`, and its plain spec as "
+            "`spec`.",
+            examples=[{"group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}"}],
+        ),
+    ] = None
     op: Annotated[
         OpSpec | None,
         dg.Resolver.default(
@@ -134,19 +140,29 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
             examples=[{"pool": "spark", "tags": {"dagster/priority": "1"}, "backfill_policy": {"type": "single_run"}}],
         ),
     ] = None
-    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.versioned_state_storage()
+    defs_state: Annotated[
+        DefsStateConfigArgs,
+        dg.Resolver.default(
+            description="Where the list of tables with assets is kept; default: the instance's `defs_state_storage`.",
+            examples=[{"management_type": "VERSIONED_STATE_STORAGE", "key": "lake"}],
+        ),
+    ] = DefsStateConfigArgs.versioned_state_storage()
 
     @cached_property
-    def config(self) -> "Config":
+    def loaded(self) -> Config:
         """The config. Raises ConfigError with one sentence for everything that is wrong in it."""
-        return load(
-            Path(self.config_path), os.environ, "Correct config_path, which is relative to the folder of defs.yaml."
-        )
+        if (self.config_path is None) == (self.config is None):
+            found = "neither" if self.config is None else "both"
+            raise ConfigError("attributes", "either config_path or config", found, "Give one of the two.")
+        if self.config is not None:
+            return self.config.checked()
+        advice = "Correct config_path, which is relative to the folder of defs.yaml."
+        return load(Path(str(self.config_path)), os.environ, advice)
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
         """Where the state is kept, under a key with the names of the changefeeds."""
-        names = ",".join(changefeed.name for changefeed in chosen(self.config, self.changefeeds))
+        names = ",".join(changefeed.name for changefeed in chosen(self.loaded, self.changefeeds))
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{names}]")
 
     def get_asset_spec(self, asset: ChangefeedAsset) -> dg.AssetSpec:
@@ -161,8 +177,8 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
 
     def write_state_to_path(self, state_path: Path) -> None:
         """Write the tables of the lake; before the first run those of the source. Raises TicdcAssetsError."""
-        found = chosen(self.config, self.changefeeds)
-        state_path.write_text(as_state({feed.name: tables_of_lake(self.config, feed) for feed in found}))
+        found = chosen(self.loaded, self.changefeeds)
+        state_path.write_text(as_state({feed.name: tables_of_lake(self.loaded, feed) for feed in found}))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions. A process without a Dagster instance, such as a test, has no stored state."""
@@ -173,13 +189,13 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Build the definitions. Tables of changefeeds that the state lacks are read from the lake. Raises
         ConfigError."""
-        _require_lake_outside(self.config, Path(context.defs_module_path))
+        _require_lake_outside(self.loaded, Path(context.defs_module_path))
         known = of_state(state_path.read_text()) if state_path is not None else {}
         hooks = Hooks(self.get_asset_spec, self._keep_new_tables, self.execute, self.op or OpSpec())
-        definitions = definitions_of(self.config, self.changefeeds, True, hooks, known)
+        definitions = definitions_of(self.loaded, self.changefeeds, True, hooks, known)
         if self.spark_resource is None:
             return definitions
-        session = {self.spark_resource: LakeSpark(config_path=self.config_path)}
+        session = {self.spark_resource: spark_of(self.loaded)}
         return dg.Definitions.merge(definitions, dg.Definitions(resources=session))
 
     @property
@@ -203,7 +219,7 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
             context.log.warning(f"The list of tables with assets cannot be stored: {redacted_error(error)}")
 
 
-def _require_lake_outside(config: "Config", defs: Path) -> None:
+def _require_lake_outside(config: Config, defs: Path) -> None:
     """Raise ConfigError where the lake is in the folder of the definitions, in which Dagster looks into each file."""
     warehouse = config.catalog.warehouse or ""
     if "://" in warehouse or not Path(warehouse).resolve().is_relative_to(defs.resolve()):

@@ -176,6 +176,16 @@ class LakeSpark(LazyPySparkResource):  # type: ignore[misc]  # dagster_pyspark h
         self._spark_session = spark.session(load(path, os.environ))  # one per process; later calls return the same one
 
 
+def spark_of(config: Config) -> LakeSpark:
+    """The same for a config that is loaded."""
+
+    class OfConfig(LakeSpark):
+        def _init_session(self) -> None:
+            self._spark_session = spark.session(config)
+
+    return OfConfig(config_path=str(config.path))
+
+
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 

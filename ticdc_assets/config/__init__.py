@@ -6,7 +6,7 @@ repr or str contains a credential.
 
 from __future__ import annotations
 
-from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, SCHEMA, editor_line, load
+from ticdc_assets.config.loading import CONFIG_VARIABLE, PACKAGED_SAMPLE, SCHEMA, config_within, editor_line, load
 from ticdc_assets.config.model.config import (
     BadInputPolicy,
     CatalogConfig,
@@ -92,6 +92,7 @@ __all__ = [
     "Upstream",
     "UpstreamTls",
     "ZeroDates",
+    "config_within",
     "editor_line",
     "load",
     "read_sink",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ticdc_assets.config.model.config import Config
 from ticdc_assets.config.reading.files import text_of
@@ -55,11 +55,27 @@ def _read(path: Path, environ: Mapping[str, str], lake: Path, advice: str) -> Co
         problems.take(error)
         values = None
     problems.raise_if_any()
-    root = Section(values or {}, "", problems)
+    return _checked(Section(values or {}, "", problems), environ, path, lake)
+
+
+def config_within(file: Path, key: str, values: Mapping[str, Any], environ: Mapping[str, str], base: Path) -> Config:
+    """The config below a key of another file.
+
+    Args:
+        values: blocks, which have the lines of their keys.
+        base: the folder of the lake, from which relative paths start too.
+
+    Raises:
+        ConfigError: the config is invalid; the message has all its faults and no credential.
+    """
+    return _checked(Section(values, key, Problems(str(file))), environ, base / file.name, base)
+
+
+def _checked(root: Section, environ: Mapping[str, str], path: Path, lake: Path) -> Config:
     from ticdc_assets.config.keys.config_file import (
         config_of,  # pydantic and the models take time, and workers need none
     )
 
     config = config_of(root, environ, path, lake)
-    problems.raise_if_any()
+    root.problems.raise_if_any()
     return config

@@ -15,6 +15,7 @@ from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster.components.core.package_entry import get_package_objects_in_module
 from dagster.components.testing import create_defs_folder_sandbox
 
+from ticdc_assets.assets.inline_config import described
 from ticdc_assets.component import TicdcAssetsComponent, TicdcAssetsScaffolder
 from ticdc_assets.config import load
 from ticdc_assets.errors import ConfigError
@@ -75,6 +76,70 @@ def test_a_component_builds_the_same_definitions_as_the_code_location(tmp_path: 
     feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
 
     assert keys(built(feed.path)) == keys(feed.definitions)
+
+
+INLINE = """\
+type: ticdc_assets.component.TicdcAssetsComponent
+attributes:
+  config:
+    changefeeds:
+      shop:
+        sink_uri: "{{ env.SHOP_SINK }}"
+        config: {sink: {date-separator: none, csv: {include-commit-ts: true}}}
+        source: {storage: BUCKET}
+        dagster:
+          max_lag: 30m
+"""
+
+
+def inline(text: str, **more: str) -> dg.Definitions:
+    """The definitions of a defs.yaml that has the config itself, and what of it is replaced."""
+    for word, other in more.items():
+        text = text.replace(word, other)
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "feeds"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(text)
+        with sandbox.build_all_defs() as definitions:
+            return definitions
+
+
+def test_a_config_can_stand_in_defs_yaml_with_values_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    feed = Feed(tmp_path).table("shop", "users").checkpoint(10)
+    monkeypatch.setenv("SHOP_SINK", "file:///x?protocol=csv")
+
+    assert keys(inline(INLINE, BUCKET=str(feed.bucket.base))) == keys(feed.definitions)
+
+
+@pytest.mark.parametrize(
+    ("sink", "replaced", "fault"),
+    [
+        ("file:///x?protocol=csv", {"max_lag": "max_lagg"}, "shop.dagster.max_lagg (line 10): expected a known key"),
+        ("file:///x?protocol=csx", {}, "shop.sink_uri (line 6)"),
+        (None, {}, "shop.sink_uri (line 6): expected a template that has a value, found {{ env.SHOP_SINK }}."),
+        ("x", {"  config:\n": "  config_path: a.yaml\n  config:\n"}, "attributes: expected either config_path or"),
+    ],
+)
+def test_a_fault_of_a_config_in_defs_yaml_has_its_line(
+    sink: str | None, replaced: dict[str, str], fault: str, monkeypatch: pytest.MonkeyPatch
+):
+    if sink is not None:
+        monkeypatch.setenv("SHOP_SINK", sink)
+
+    with pytest.raises(Exception, match="feeds") as raised:
+        inline(INLINE, **replaced)
+
+    assert isinstance(raised.value.__cause__, ConfigError)
+    assert fault in str(raised.value.__cause__)
+
+
+def test_every_field_has_a_description_and_an_example():
+    schema = TicdcAssetsComponent.model().model_json_schema()
+    fields = [*schema["properties"].items(), *described()["properties"].items()]
+
+    assert [name for name, field in fields if not (field.get("description") and field.get("examples"))] == []
 
 
 def test_a_component_can_select_changefeeds_of_a_config(tmp_path: Path):
