@@ -7,6 +7,7 @@ from ticdc_assets.spark.sessions import (
     session,
     start_ahead,
     stop,
+    workers_of,
 )
 from ticdc_assets.spark.workers import LocalWorkers, SparkWorkers, Workers
 
@@ -20,4 +21,5 @@ __all__ = [
     "session",
     "start_ahead",
     "stop",
+    "workers_of",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.spark.jvm import end_start, forget_jvm, is_alive
 from ticdc_assets.spark.settings import CATALOGS, session_conf
 from ticdc_assets.spark.start import start
-from ticdc_assets.spark.workers import Answer, Payload, SparkWorkers
+from ticdc_assets.spark.workers import Answer, LocalWorkers, Payload, SparkWorkers, Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,3 +116,10 @@ class LazySparkWorkers:
     def map(self, work: Callable[[Payload], Answer], payloads: Sequence[Payload]) -> list[Answer]:
         """See `Workers`. Starts the session if there are payloads."""
         return SparkWorkers(session(self._config)).map(work, payloads) if payloads else []
+
+
+def workers_of(config: Config, threads: int) -> Workers:
+    """Workers for work that needs no Java: Spark's if the config names a cluster, else so many threads of this
+    process, which read a table of TiDB before a session on the same machine has started."""
+    is_local = config.spark.master.partition("[")[0] == "local"
+    return LocalWorkers(threads) if is_local else LazySparkWorkers(config)

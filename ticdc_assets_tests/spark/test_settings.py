@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.spark import LazySparkWorkers, workers_of
 from ticdc_assets.spark.settings import catalog_conf, for_a_long_session, session_conf
 from ticdc_assets_tests.config.config_file import loaded, with_feed
 
@@ -161,3 +162,10 @@ def test_only_a_spark_on_this_machine_is_bound_to_it(master: str, bound: bool, t
     conf = session_conf(loaded(tmp_path, {"spark": {"master": master}, **with_feed()}))
 
     assert ("spark.driver.host" in conf, "spark.driver.bindAddress" in conf) == (bound, bound)
+
+
+@pytest.mark.parametrize(("master", "is_spark"), [("local[*]", False), ("local", False), ("spark://host:7077", True)])
+def test_work_that_needs_no_java_is_done_by_spark_only_in_a_cluster(master: str, is_spark: bool, tmp_path: Path):
+    config = loaded(tmp_path, {"spark": {"master": master}, **with_feed()})
+
+    assert isinstance(workers_of(config, 2), LazySparkWorkers) == is_spark

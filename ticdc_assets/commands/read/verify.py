@@ -1,4 +1,4 @@
-"""`ticdc-assets verify`: every mirror against the upstream TiDB at a recorded TSO. Needs no JVM."""
+"""`ticdc-assets verify`: every mirror against the upstream TiDB at a recorded TSO. Needs no JVM without a cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ticdc_assets.commands.jvm import spark_stopped_after
 from ticdc_assets.commands.output.progress import named
 from ticdc_assets.commands.output.terminal import Terminal, moment
 from ticdc_assets.commands.read.diff import plain_value
@@ -40,7 +41,8 @@ class VerifyOptions:
 def verify_mirrors(config: Config, changefeed: Changefeed, options: VerifyOptions) -> int:
     """Print the verdict of each table. Returns the exit code: 1 if a table differs or could not be compared."""
     terminal = Terminal()
-    found = compared(terminal, Lake(read_only_config(config), changefeed), options)
+    with spark_stopped_after(config):
+        found = compared(terminal, Lake(read_only_config(config), changefeed), options)
     if options.as_json:
         terminal.json([as_object(verdict, options.keys) for verdict in found])
     return 0 if all(verdict.is_equal for verdict in found) else 1

@@ -25,7 +25,7 @@ from ticdc_assets.pipeline.mirror.pending import pending_work
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.upstream.ranges import RANGE_ROWS
-from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.spark import workers_of
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import VerifiedTable
 from ticdc_assets.tables.control.tables import everybody
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ticdc_assets.config import Upstream
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.spark import Workers
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 CONNECTIONS: Final = 4
@@ -96,16 +95,14 @@ def verify(
     chosen: Sequence[str] = (),
     chunk_rows: int = RANGE_ROWS,
     on_progress: OnProgress = no_progress,
-    workers: Workers | None = None,
     extent: Extent = WHOLE,
 ) -> Iterator[TableVerdict]:
-    """Compare each mirror of a record with the upstream TiDB.
+    """Compare each mirror of a record with the upstream TiDB. May start Spark (`workers_of`).
 
     Args:
         at: takes the newest complete record up to this TSO; None takes the newest record, complete or not.
         chosen: `schema.table` of the tables to compare; empty for all.
         chunk_rows: how many rows of TiDB one statement reads.
-        workers: read both sides; None for threads of this process.
         extent: how much of each table is compared.
 
     Raises:
@@ -118,7 +115,7 @@ def verify(
         raise NotYetError(where, "a record", "none", "Run `ticdc-assets run`.")
     tables = _chosen(where, lake, record, chosen)
     incomplete = {} if record.complete else _incomplete(lake, record)
-    reading = Reading(upstream, workers or LocalWorkers(CONNECTIONS), CONNECTIONS, chunk_rows, on_progress)
+    reading = Reading(upstream, workers_of(lake.config, CONNECTIONS), CONNECTIONS, chunk_rows, on_progress)
     for source_table, table in tables:
         if at is None and not incomplete.get(source_table.id):
             present, why = _present(lake, table)

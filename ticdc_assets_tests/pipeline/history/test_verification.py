@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -59,6 +60,13 @@ def written(tidb: Tidb, create: str, rows: Sequence[Sequence[Any]]) -> tuple[Tab
     return shape_of(create), ts
 
 
+class Pickled(LocalWorkers):
+    """Sends work as to workers of a cluster."""
+
+    def map(self, work: Any, payloads: Sequence[Any]) -> list[Any]:
+        return super().map(work, pickle.loads(pickle.dumps(payloads)))
+
+
 def compared(tidb: Tidb, shape: TableSchema, ts: int, rows: list[Row], folder: Path) -> Comparison:
     """The comparison of a mirror with these rows."""
     catalog = SqlCatalog(
@@ -70,7 +78,7 @@ def compared(tidb: Tidb, shape: TableSchema, ts: int, rows: list[Row], folder: P
     mirror.append(pa.Table.from_pylist(rows, schema=schema))
     snapshot = mirror.current_snapshot()
     assert snapshot is not None
-    reading = Reading(tidb.upstream, LocalWorkers(2), range_rows=CHUNK_ROWS)
+    reading = Reading(tidb.upstream, Pickled(), range_rows=CHUNK_ROWS)
     stored = MirrorRows(StoredTable(mirror.metadata_location, {}, snapshot.snapshot_id), shape.stored_columns)
     comparing = TableVerification(reading, (DATABASE, "t"), shape, ts, stored)
     return comparing.compare(list(comparing.ranges()))
