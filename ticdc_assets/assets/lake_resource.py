@@ -17,7 +17,6 @@ from ticdc_assets.assets.translation import plain_key
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.recorded.lake import RecordedLake, recorded_lake
-from ticdc_assets.pipeline.recorded.row_versions import RecordedHistory
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 
 _FORMS: Final = {
@@ -72,10 +71,6 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def history_table(self, name: str, at: int | None = None) -> RecordedTable:
         """Every version of every row of the source table `schema.table`, from the table that runs keep."""
         return self.recorded(at).history_table(name)
-
-    def history(self, name: str, at: int | None = None) -> RecordedHistory:
-        """Every version of every row of the source table `schema.table`."""
-        return self.recorded(at).history(name)
 
     def _at(self) -> int | None:
         return tso_of("at", self.at) if self.at else None

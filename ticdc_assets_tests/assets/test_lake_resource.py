@@ -78,19 +78,6 @@ def test_rows_come_in_the_form_of_each_engine(lake: LakeResource):
     assert changes.to_pyiceberg().name() == changes.identifier
 
 
-def test_the_versions_of_rows_are_those_up_to_the_recorded_tso(lake: LakeResource):
-    names = ["id", "_ticdc_valid_from", "_ticdc_valid_to", "_ticdc_is_current"]
-    found = lake.history("shop.orders")
-
-    assert sorted(found.to_duckdb(names).fetchall()) == [
-        (i, ts, None, True) for i, ts in ((1, 111), (2, 112), (3, 163))
-    ]
-    assert sorted(found.to_pandas()["id"]) == [1, 2, 3]
-    assert ids(lake.history("shop.orders", at=150).to_arrow()) == [1, 2]
-    with pytest.raises(ConfigError, match=r"expected a source table shop\.order at TSO 200, found shop\.orders"):
-        lake.history("shop.order")
-
-
 def test_an_engine_that_is_not_installed_is_named(lake: LakeResource, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "polars", None)
 

@@ -19,10 +19,10 @@ from ticdc_assets_tests.mutants.mutations import Mutant, mutants_of
 from ticdc_assets_tests.mutants.trial import ROOT, Trial, copied, in_forks, in_turns, killer, line_tests, related
 
 PLANNING = (
-    "commit_range late_tables record source_state user_schemas changelog/dedup history/passes "
-    "history/refusals landing/plan load/progress mirror/pending mirror/segments rows/bad_rows rows/fit "
-    "rows/place storage/arrivals storage/pending storage/plan storage/reader storage/record "
-    "stream/make_task stream/decode/parts stream/decode/row_schemas stream/advance stream/blocked_topics "
+    "commit_range late_tables record source_state user_schemas changelog/dedup history/refusals "
+    "landing/plan load/progress mirror/pending mirror/segments rows/bad_rows rows/fit rows/place "
+    "storage/arrivals storage/pending storage/plan storage/reader storage/record stream/make_task "
+    "stream/decode/parts stream/decode/row_schemas stream/advance stream/blocked_topics "
     "stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending stream/scan/batches "
     "stream/scan/inferred_schemas stream/scan/result stream/scan/state"
 )

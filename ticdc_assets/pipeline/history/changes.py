@@ -5,8 +5,8 @@ Memory is bounded: a range with too many keys is read in several passes, each wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,6 @@ from ticdc_assets.changes.key_buckets import in_bucket
 from ticdc_assets.changes.newest import rows_with
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold
-from ticdc_assets.pipeline.history import passes
-from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn, FillColumn
@@ -40,19 +38,18 @@ if TYPE_CHECKING:
     from ticdc_assets.schema.history.source_table import SourceTable, Version
     from ticdc_assets.schema.model import Column
 
+Part = TypeVar("Part")
+
+HELD_BYTES_MAX: Final = 256 << 20
+"""Memory for the changes of one pass."""
+
+_MORE_PASSES: Final = 4
+
 
 class ChangelogRange:
     """The changes of one table in a range, read in as many passes as memory demands."""
 
-    def __init__(
-        self,
-        changelog: Table,
-        source_table: SourceTable,
-        compared: TsoRange,
-        zone: str,
-        held_bytes_max: int | None = None,
-    ) -> None:
-        self._held_bytes_max = held_bytes_max or passes.HELD_BYTES_MAX
+    def __init__(self, changelog: Table, source_table: SourceTable, compared: TsoRange, zone: str) -> None:
         self._changelog = changelog
         self._source_table = source_table
         self._range = compared
@@ -108,9 +105,9 @@ class ChangelogRange:
             if wanted is not None:
                 batch = batch.take(pa.array(np.sort(rows_with(keys, wanted))))
             changes.add(batch)
-            if changes.held_bytes > self._held_bytes_max:
+            if changes.held_bytes > HELD_BYTES_MAX:
                 changes.fold()
-                if 2 * changes.held_bytes > self._held_bytes_max:
+                if 2 * changes.held_bytes > HELD_BYTES_MAX:
                     raise TooManyChangesError
 
     @property
@@ -139,3 +136,24 @@ class ChangelogRange:
                 columns[now_name(column.uid)] = batch.column(top) if top else nothing
                 columns[old_name(column.uid)] = flat[inner] if inner else nothing
             yield pa.table(columns)
+
+
+class TooManyChangesError(Exception):
+    """The changes of a pass take too much memory."""
+
+
+def in_passes(one_pass: Callable[[int, int], Part]) -> Iterator[Part]:
+    """The results of `one_pass(bucket, buckets)`, which reads the keys of part `bucket` of `buckets` parts
+    (`in_bucket`).
+
+    A pass that raises TooManyChangesError is divided.
+    """
+    left = [(0, 1)]
+    while left:
+        bucket, buckets = left.pop()
+        try:
+            part = one_pass(bucket, buckets)
+        except TooManyChangesError:
+            left += [(bucket + n * buckets, buckets * _MORE_PASSES) for n in range(_MORE_PASSES)]
+            continue
+        yield part

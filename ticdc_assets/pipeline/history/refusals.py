@@ -33,15 +33,3 @@ def removed_partitions(source_table: SourceTable, after: int, until: int) -> str
         if any(isinstance(effect, DeletePartitions) for effect in version.effects):
             return f"the statement at {version.from_ts} removed partitions, whose rows are not in the changelog"
     return ""
-
-
-def conversion_refusal(source_table: SourceTable, until: int) -> str:
-    """The first statement up to `until` that converted values, as a reason; empty if there is none."""
-    for version in versions_between(source_table, -1, until):
-        for effect in version.effects:
-            if isinstance(effect, ConvertColumn):
-                return (
-                    f"the statement at {version.from_ts} converted the values of the column {effect.name}, "
-                    "which are not in the changelog"
-                )
-    return ""

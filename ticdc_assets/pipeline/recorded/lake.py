@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets.errors import ConfigError, NotYetError
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import last_whole
-from ticdc_assets.pipeline.recorded.row_versions import RecordedHistory
 from ticdc_assets.pipeline.recorded.table import RecordedTable
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.tables import named
@@ -98,16 +97,6 @@ class RecordedLake:
         """The table with every version of every row of the source table `schema.table`, where the config's `history`
         asks for it. Raises ConfigError where there is none."""
         return self._table(name, HISTORY)
-
-    def history(self, name: str) -> RecordedHistory:
-        """Every version of every row of the source table `schema.table`, from its changelog.
-
-        Raises:
-            ConfigError: there is no such table, or its changelog does not determine its rows.
-        """
-        changelog = self.changelog(name)
-        source_table = self.lake.history().by_id()[self._record_of(name).source_table]
-        return RecordedHistory(changelog, source_table)
 
     def _table(self, name: str, kind: str) -> RecordedTable:
         found = self._record_of(name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.history import passes
+from ticdc_assets.pipeline.history import changes
 from ticdc_assets.pipeline.history.differences import TableDifference, table_differences
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets_tests.assets.feeds import Feed, ts
@@ -117,7 +117,7 @@ def test_what_was_undone_is_no_difference_and_old_values_come_from_earlier_chang
 
 def test_a_range_with_too_many_keys_is_read_in_parts_of_the_keys(feed: Feed, monkeypatch: pytest.MonkeyPatch):
     feed.checkpoint(20).run()
-    monkeypatch.setattr(passes, "HELD_BYTES_MAX", 900)
+    monkeypatch.setattr(changes, "HELD_BYTES_MAX", 900)
 
     [(_, rows)] = compared(feed.lake, ts(10), ts(20))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.pipeline.history.passes import TooManyChangesError, in_passes
-from ticdc_assets.pipeline.history.refusals import conversion_refusal, undetermined, versions_between
+from ticdc_assets.pipeline.history.changes import TooManyChangesError, in_passes
+from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets_tests.schema.history.histories import event
@@ -52,23 +52,6 @@ def test_changes_do_not_determine_rows_without_a_key_or_across_some_statements(
     statements: tuple[str, ...], after: int, until: int, reason: str
 ):
     found = undetermined(table(*statements), after, until)
-
-    assert found.startswith(reason)
-    assert bool(found) is bool(reason)
-
-
-@pytest.mark.parametrize(
-    ("statements", "until", "reason"),
-    [
-        ((KEYED, CONVERTS_V), 19, ""),
-        ((KEYED, CONVERTS_V), 20, "the statement at 20 converted the values of the column v, "),
-        ((KEYED, CONVERTS_V, CONVERTS_ID), 99, "the statement at 20 converted the values of the column v, "),
-        ((KEYED, "ALTER TABLE `t` ADD COLUMN `x` INT", CONVERTS_ID), 99, "the statement at 30 converted the values"),
-        ((KEYED,), 99, ""),
-    ],
-)
-def test_the_first_statement_that_converted_values_is_named(statements: tuple[str, ...], until: int, reason: str):
-    found = conversion_refusal(table(*statements), until)
 
     assert found.startswith(reason)
     assert bool(found) is bool(reason)

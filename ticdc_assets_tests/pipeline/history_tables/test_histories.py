@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets_tests.pipeline.faults.raced import at
+from ticdc_assets_tests.pipeline.history_tables.folded import folded
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Sink, column
 from ticdc_assets_tests.sources.storage.bucket import ID, NAME
 
@@ -55,9 +56,9 @@ def kept(feed: Feed, table: str, *names: str) -> Versions:
     """The rows of the history table at its recorded snapshot, which are those that its changelog gives. A column that
     no data file of the changelog has yet is not in its snapshot."""
     lake = recorded(feed)
-    rows, folded = lake.history_table(f"s.{table}").to_arrow(), lake.history(f"s.{table}").to_arrow()
-    assert set(folded.column_names) <= set(rows.column_names)
-    assert ordered(rows.select(folded.column_names)) == ordered(folded), table
+    rows, wanted = lake.history_table(f"s.{table}").to_arrow(), folded(lake, f"s.{table}")
+    assert set(wanted.column_names) <= set(rows.column_names)
+    assert ordered(rows.select(wanted.column_names)) == ordered(wanted), table
     return ordered(rows.select(["id", "name", *names, VALID_FROM, VALID_TO]))
 
 

@@ -1,4 +1,4 @@
-"""The versions of each row, from its changes: from which TSO to which TSO a key had these values (SCD type 2)."""
+"""The versions of each row, folded from its changes without SQL: what a history table must have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.layout import VALID_FROM, VALID_TO
+from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_FROM_TIME, VALID_TO, VALIDITY_COLUMNS
+from ticdc_assets.pipeline.history.refusals import versions_between
+from ticdc_assets.pipeline.history.tables import empties, version_after
+from ticdc_assets.pipeline.recorded.lake import RecordedLake
+from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.tables.mirror.effects import fill_value
+from ticdc_assets.tables.progress import field_ids_by_uid
+from ticdc_assets.tso import LOGICAL_BITS
+
+
+def folded(recorded: RecordedLake, name: str) -> pa.Table:
+    """The versions of the rows of the source table `schema.table` up to the TSO of a record, from its changelog."""
+    changelog, tso = recorded.changelog(name), recorded.tso
+    ids = {f"{table.schema}.{table.table}": table.source_table for table in recorded.record.tables}
+    source_table = recorded.lake.history().by_id()[ids[name]]
+    reached = versions_between(source_table, -1, tso)
+    uids = {c.uid for version in reached for c in version.table.stored_columns}
+    names = {field.field_id: field.name for field in changelog.scan().projection().fields}
+    places = field_ids_by_uid(changelog.to_pyiceberg().properties)
+    column_of = {uid: names[ids[0]] for uid, ids in places.items() if uid in uids and ids[0] in names}
+    key = [column_of[column.uid] for column in version_after(source_table, tso).table.ordered_key]
+    begun = (absence for absence in source_table.absences if absence.dropped_ts <= tso)
+    absences = [(a.dropped_ts, a.back_ts if a.back_ts is not None and a.back_ts <= tso else None) for a in begun]
+    emptied = [version.from_ts for version in reached if empties(version)]
+    changes = changelog.scan(where=f"{layout.COMMIT_TS} <= {tso}").to_arrow()
+    rows = row_versions(changes, key, emptied, absences)
+    rows = _filled(rows, source_table, tso, column_of, recorded.lake.changefeed.time_zone)
+    own = {name: _own(rows, name) for name, _ in VALIDITY_COLUMNS}
+    return pa.table(own | {name: rows.column(name) for name in column_of.values()})
+
+
+def _filled(rows: pa.Table, source_table: SourceTable, tso: int, column_of: dict[int, str], zone: str) -> pa.Table:
+    """The rows with the defaults of columns that were added while they existed."""
+    for version in versions_between(source_table, -1, tso):
+        for effect in version.effects:
+            if isinstance(effect, FillColumn) and effect.uid in column_of:
+                value = fill_value(effect, version, zone)
+                if value is not None:
+                    name = column_of[effect.uid]
+                    rows = filled(rows, name, version.from_ts, pa.scalar(value, rows.schema.field(name).type))
+    return rows
+
+
+def _own(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    if name == IS_CURRENT:
+        return pc.is_null(rows.column(VALID_TO))
+    if name in (VALID_FROM, VALID_TO):
+        return rows.column(name)
+    ms = pc.shift_right(rows.column(VALID_FROM if name == VALID_FROM_TIME else VALID_TO), LOGICAL_BITS)
+    return pc.multiply(ms, pa.scalar(1000, pa.int64())).cast(pa.timestamp("us", tz="UTC"))
 
 
 def row_versions(
