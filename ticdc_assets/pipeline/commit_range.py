@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.schema.history.source_table import SourceName, SourceTable, Stop, fold_name
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable, Stop
 
 
 class TableState(StrEnum):
@@ -90,7 +90,7 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
     if low < source_table.copied_ts:
         return CommitRange(source_table, low, low, _not_copied(source_table))
     for name_period in source_table.name_periods:
-        hold = holds.get(fold_name(name_period.schema, name_period.table))
+        hold = holds.get(name_period.folded)
         if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
             return CommitRange(source_table, low, low, hold)
     if source_table.stop is not None and source_table.stop.waits_for_schema:
@@ -130,8 +130,7 @@ def is_held(commit_range: CommitRange) -> bool:
 def may_have_rows(commit_range: CommitRange, name: SourceName) -> bool:
     """Whether records under this name may be rows that the source table lacks."""
     return not commit_range.is_exhausted and any(
-        fold_name(name_period.schema, name_period.table) == name
-        and (name_period.until_ts is None or name_period.until_ts > commit_range.low)
+        name_period.folded == name and (name_period.until_ts is None or name_period.until_ts > commit_range.low)
         for name_period in commit_range.source_table.name_periods
     )
 

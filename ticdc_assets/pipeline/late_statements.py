@@ -45,7 +45,7 @@ class LateStatements:
 
     def took_rows_of(self, source_table: SourceTable) -> bool:
         """Whether rows under a name of this source table may be in another table's changelog."""
-        return any(fold_name(period.schema, period.table) in self.names for period in source_table.name_periods)
+        return not self.names.isdisjoint(source_table.folded_names)
 
 
 def late_statements(lake: Lake, plan: Plan) -> LateStatements:

@@ -92,7 +92,7 @@ def late_tables(
         known = [
             (folder, name_period)
             for name_period in source_table.name_periods
-            for folder in folders.get(fold_name(name_period.schema, name_period.table), ())
+            for folder in folders.get(name_period.folded, ())
         ]
         has_passed = any(_has_passed(cursor.tables[folder], name_period) for folder, name_period in known)
         advice = obstacle(source_table) if has_passed else None
@@ -121,13 +121,8 @@ def without_folders(
 ) -> dict[str, Hold]:
     """Holds for the tables that the source lacks: not in `found`, and with no name in `more`."""
     seen = {fold_name(*name) for table in found for name in table.names}.union(more)
-    return {
-        source_table.id: _no_folder(source_table)
-        for source_table in source_tables
-        if not any(
-            fold_name(name_period.schema, name_period.table) in seen for name_period in source_table.name_periods
-        )
-    }
+    absent = (source_table for source_table in source_tables if seen.isdisjoint(source_table.folded_names))
+    return {source_table.id: _no_folder(source_table) for source_table in absent}
 
 
 def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTable], has_rows: bool) -> Advice | None:
@@ -142,8 +137,8 @@ def obstacle_by_arrival(source_table: SourceTable, followed: Iterable[SourceTabl
 
 
 def _is_after(name_period: NamePeriod, other: NamePeriod) -> bool:
-    same = fold_name(name_period.schema, name_period.table) == fold_name(other.schema, other.table)
-    return same and other.until_ts is not None and name_period.after_ts >= other.until_ts
+    is_same = name_period.folded == other.folded
+    return is_same and other.until_ts is not None and name_period.after_ts >= other.until_ts
 
 
 def _folders(cursor: Cursor) -> dict[SourceName, list[str]]:

@@ -59,7 +59,7 @@ def _owners(history: History, record: QuarantinedRecord) -> set[str]:
         source_table.id
         for source_table in history.source_tables
         for name_period in source_table.name_periods
-        if fold_name(name_period.schema, name_period.table) == name and _was_there(name_period.after_ts, record)
+        if name_period.folded == name and _was_there(name_period.after_ts, record)
     }
 
 

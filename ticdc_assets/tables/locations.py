@@ -82,7 +82,7 @@ def _name_taken(history: History, source_table: SourceTable) -> bool:
         return False
     name = fold_name(*source_table.name)
     return any(
-        other.id != source_table.id and fold_name(t.schema, t.table) == name and t.after_ts >= source_table.dropped_ts
+        other.id != source_table.id and t.folded == name and t.after_ts >= source_table.dropped_ts
         for other in history.source_tables
         for t in other.name_periods
     )

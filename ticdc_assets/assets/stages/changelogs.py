@@ -185,7 +185,7 @@ def statement_list(source_table: SourceTable, statements: Mapping[SourceName, Se
     found = {
         statement
         for period in source_table.name_periods
-        for statement in statements.get(fold_name(period.schema, period.table), ())
+        for statement in statements.get(period.folded, ())
         if period.after_ts <= statement[0] and (period.until_ts is None or statement[0] <= period.until_ts)
     }
     newest = sorted(found, reverse=True)[:SHOWN_MAX]

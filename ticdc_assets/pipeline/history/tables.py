@@ -58,7 +58,7 @@ def table_at(lake: Lake, history: History, name: SourceName, tso: int) -> Source
 def _periods(named: Sequence[SourceTable], name: SourceName) -> Iterator[str]:
     for source_table in named:
         for period in source_table.name_periods:
-            if fold_name(period.schema, period.table) == fold_name(*name):
+            if period.folded == fold_name(*name):
                 end = "" if period.until_ts is None else f" until {period.until_ts}"
                 yield f"from {period.after_ts}{end}"
 

@@ -102,7 +102,7 @@ def changelog_from_source(
     if day is not None:
         _check_settings(lake, source_table, clone.table)
     was_set_back = _was_set_back(lake, source_table, record, clone.table, day)
-    names = frozenset(fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods)
+    names = frozenset(source_table.folded_names)
     clone_lake = _CloneLake(lake.config, lake.changefeed, source_table.id, clone.identifier, names)
     old_files = {} if day is None else files_of(clone.table, day)
     try:

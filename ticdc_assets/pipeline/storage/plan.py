@@ -120,8 +120,8 @@ class FilePlans:
         """By name, the source tables that ever had it."""
         found: dict[SourceName, set[str]] = {}
         for source_table in self.history.source_tables:
-            for name_period in source_table.name_periods:
-                found.setdefault(fold_name(name_period.schema, name_period.table), set()).add(source_table.id)
+            for name in source_table.folded_names:
+                found.setdefault(name, set()).add(source_table.id)
         return found
 
     def _file_plan(self, file: SourceFile) -> FilePlan:

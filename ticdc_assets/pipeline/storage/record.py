@@ -111,9 +111,7 @@ def advanced(
 def _held_names(scan: Scan, history: History, held: Iterable[str]) -> set[SourceName]:
     """The names of held tables, spelled as in the scan."""
     source_tables = history.by_id()
-    wanted = {
-        fold_name(t.schema, t.table) for source_table_id in held for t in source_tables[source_table_id].name_periods
-    }
+    wanted = {name for source_table_id in held for name in source_tables[source_table_id].folded_names}
     return {name for table in scan.tables for name in table.names if fold_name(*name) in wanted}
 
 

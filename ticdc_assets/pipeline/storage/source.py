@@ -173,12 +173,7 @@ class StorageChanges(ChangeSource[StoragePending]):
         )
 
     def _holds(self, problems: Sequence[Problem], history: History) -> dict[SourceName, Hold]:
-        known = {
-            fold_name(t.schema, t.table)
-            for n in history.source_tables
-            if self._lake.asks_for(n)
-            for t in n.name_periods
-        }
+        known = {name for n in history.source_tables if self._lake.asks_for(n) for name in n.folded_names}
         followed = (
             p for p in problems if self._lake.follows(p.schema, p.table) or fold_name(p.schema, p.table) in known
         )
@@ -214,11 +209,7 @@ class StorageChanges(ChangeSource[StoragePending]):
 
     def _plan(self, pending: StoragePending, tables: dict[str, Table]) -> FilePlans:
         progress = {source_table_id: progress_of(table) for source_table_id, table in tables.items()}
-        beyond = {
-            fold_name(period.schema, period.table)
-            for i in pending.beyond
-            for period in pending.commit_ranges[i].source_table.name_periods
-        }
+        beyond = {name for i in pending.beyond for name in pending.commit_ranges[i].source_table.folded_names}
         seen = {f.path for f in pending.scan.data if fold_name(f.schema, f.table) not in beyond} & pending.scan.seen
         return FilePlans(
             files=pending.scan.data,
@@ -236,18 +227,12 @@ class StorageChanges(ChangeSource[StoragePending]):
 
     def cursor_with(self, kept: str, made: str, source_table: SourceTable, history: History) -> str:
         """The cursor `kept`, with what the other run read of the folders that belong to this table alone."""
-        others = {
-            fold_name(period.schema, period.table)
-            for other in history.source_tables
-            if other.id != source_table.id
-            for period in other.name_periods
-        }
-        names = {fold_name(period.schema, period.table) for period in source_table.name_periods}
+        others = {name for n in history.source_tables if n.id != source_table.id for name in n.folded_names}
         cursor, fresh = Cursor.from_json(kept), Cursor.from_json(made)
         own = {
             folder: state
             for folder, state in fresh.tables.items()
             if others.isdisjoint(fold_name(*name) for name in ((state.schema, state.table), *state.renamed.values()))
-            and fold_name(state.schema, state.table) in names
+            and fold_name(state.schema, state.table) in source_table.folded_names
         }
         return replace(cursor, tables={**cursor.tables, **own}).to_json()

@@ -26,7 +26,6 @@ from ticdc_assets.pipeline.stream.pending import (
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets.tso import now
@@ -183,11 +182,7 @@ class StreamBatch(SourceBatch):
     def _first_unconsumed_elsewhere(self, stopped: Collection[str]) -> dict[TopicPartition, int]:
         """Of the topics that carry none of the stopped tables, the first offset of each partition to read again."""
         scan, commit_ranges = self._pending.scan, self._pending.commit_ranges
-        names = {
-            fold_name(period.schema, period.table)
-            for i in stopped
-            for period in commit_ranges[i].source_table.name_periods
-        }
+        names = {name for i in stopped for name in commit_ranges[i].source_table.folded_names}
         carriers = {topic for topic, tables in scan.tables.by_topic.items() if not names.isdisjoint(tables)}
         excluded = carriers | scan.offsets.left_out
         return {p: offset for p, offset in self._first_unconsumed().items() if p[0] not in excluded}

@@ -11,7 +11,7 @@ from ticdc_assets.notes import Note, NoteCode, of_codes
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.stream.offsets.ledger import CaptureFault
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.schema.history.source_table import SourceName
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
@@ -58,7 +58,7 @@ def faulty(
     for fault in scan.offsets.faults:
         hold = Hold(TableState.STOPPED, fault.note)
         for source_table_id, commit_range in commit_ranges.items():
-            names = _names({"": commit_range})
+            names = commit_range.source_table.folded_names
             may_advance = is_dated and commit_range.low < commit_range.high and _is_elsewhere(scan, fault, names, ())
             if _needs_more(commit_range) and not may_advance and not _is_elsewhere(scan, fault, names, shared):
                 known.setdefault(source_table_id, hold)
@@ -119,7 +119,7 @@ def behind(
         fault = CaptureFault(_behind(partition, watermark, high), partition)
         for source_table_id, commit_range in commit_ranges.items():
             is_open = commit_range.low < high and _needs_more(commit_range) and commit_range.hold is None
-            if is_open and not _is_elsewhere(scan, fault, _names({"": commit_range}), shared):
+            if is_open and not _is_elsewhere(scan, fault, commit_range.source_table.folded_names, shared):
                 held.setdefault(source_table_id, Hold(TableState.WAITING, fault.note))
     return held
 
@@ -164,11 +164,7 @@ def awaited(
 
 
 def _names(commit_ranges: Mapping[str, CommitRange]) -> set[SourceName]:
-    return {
-        fold_name(t.schema, t.table)
-        for commit_range in commit_ranges.values()
-        for t in commit_range.source_table.name_periods
-    }
+    return {name for commit_range in commit_ranges.values() for name in commit_range.source_table.folded_names}
 
 
 def _needs_more(commit_range: CommitRange) -> bool:

@@ -135,11 +135,7 @@ def with_waiting(pending: StreamPending, records: list[TableRecord]) -> list[Tab
 
 def unknown_tables(pending: StreamPending, problems: Mapping[SourceName, Note]) -> list[TableRecord]:
     """Records of tables that are known only by name from rows: they wait for a schema."""
-    known = {
-        fold_name(t.schema, t.table)
-        for source_table in pending.history.source_tables
-        for t in source_table.name_periods
-    }
+    known = {name for source_table in pending.history.source_tables for name in source_table.folded_names}
     return [
         unknown_table(*name, _WAITING, replace(problem, code=NoteCode.NO_SCHEMA))
         for name, problem in problems.items()
@@ -156,7 +152,7 @@ def unread_tables(pending: StreamPending) -> list[TableRecord]:
 def misplaced_rows(avro: AvroScan | None, source_table: SourceTable, old: TableRecord | None) -> tuple[Note, ...]:
     """The warning about the table's misplaced rows (see `scan.avro`), of this run and of earlier ones."""
     found = list(of_codes(old.notes if old else (), NoteCode.MISPLACED_ROWS))
-    names = {fold_name(period.schema, period.table) for period in source_table.name_periods}
+    names = source_table.folded_names
     rows = sum(count for name, count in (avro.misplaced() if avro else {}).items() if name in names)
     if rows:
         found.append(Note(NoteCode.MISPLACED_ROWS, f"{counted(rows, 'row')} {_MISPLACED}"))

@@ -51,6 +51,11 @@ class NamePeriod:
     after_ts: int
     until_ts: int | None = None
 
+    @property
+    def folded(self) -> SourceName:
+        """The name in lower case."""
+        return fold_name(self.schema, self.table)
+
 
 @dataclass(frozen=True, slots=True)
 class Absence:
@@ -101,6 +106,11 @@ class SourceTable:
     def name(self) -> SourceName:
         """Its current name; the last one of a dropped table."""
         return (self.name_periods[-1].schema, self.name_periods[-1].table)
+
+    @property
+    def folded_names(self) -> set[SourceName]:
+        """All names that it has or had, in lower case."""
+        return {period.folded for period in self.name_periods}
 
     def name_at(self, ts: int) -> SourceName | None:
         """Its name right after `ts`; None before its creation and after its drop."""
@@ -180,7 +190,7 @@ class History:
 
     def __post_init__(self) -> None:
         for source_table in self.source_tables:
-            for name in {fold_name(name_period.schema, name_period.table) for name_period in source_table.name_periods}:
+            for name in source_table.folded_names:
                 self._by_name.setdefault(name, []).append(source_table)
 
     def by_id(self) -> dict[str, SourceTable]:
@@ -194,7 +204,7 @@ class History:
                 inside = name_period.after_ts < commit_ts and (
                     name_period.until_ts is None or commit_ts <= name_period.until_ts
                 )
-                if inside and fold_name(name_period.schema, name_period.table) == fold_name(schema, table):
+                if inside and name_period.folded == fold_name(schema, table):
                     return source_table, source_table.version_at(commit_ts)
         return None
 
@@ -207,9 +217,7 @@ class History:
         periods: dict[SourceName, list[SchemaPeriod | SchemaGap]] = {}
         for source_table in self.source_tables:
             for name_period in source_table.name_periods:
-                periods.setdefault(fold_name(name_period.schema, name_period.table), []).extend(
-                    _name_periods(source_table, name_period)
-                )
+                periods.setdefault(name_period.folded, []).extend(_name_periods(source_table, name_period))
         return {name: _merged(of_name) for name, of_name in periods.items()}
 
 

@@ -54,7 +54,7 @@ def stop_at_displaced(state: FoldState, event: DdlEvent) -> None:
     if not event.displaced or name in state.live:
         return
     for builder in reversed(state.all):
-        if any(fold_name(period.schema, period.table) == name for period in builder.name_periods):
+        if any(period.folded == name for period in builder.name_periods):
             state.stop(builder, event, f"{event.schema}.{event.table}: {DISPLACED}")
             return
 
