@@ -31,6 +31,7 @@ from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables import messages
 from ticdc_assets.tables.catalog import open_catalog
 from ticdc_assets.tables.control import records
+from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.lake_format import FORMAT
 from ticdc_assets_tests.assets.feeds import Feed, ts
 from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
@@ -58,7 +59,7 @@ def description() -> str:
         for name, schema in vars(records).items()
         if isinstance(schema, pa.Schema)
     }
-    found["messages"] = [f"{name}: {type_}" for name, type_ in messages._COLUMNS.items()]
+    found["messages"] = [f"{field.name}: {arrow_of(field.field_type)}" for field in messages._SCHEMA.fields]
     code = "".join(path.read_text() for path in Path(ticdc_assets.__file__).parent.rglob("*.py"))
     found["properties"] = sorted({*re.findall(r'"(ticdc\.[a-z.-]+)"', code)})
     return "".join(f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in sorted(found.items()))

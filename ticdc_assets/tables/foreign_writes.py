@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.snapshots import Operation, ancestors_of
 
-from ticdc_assets.tables.progress import CHANGEFEED
+from ticdc_assets.tables.progress import CHANGEFEED, summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -36,7 +34,7 @@ def foreign_writes(table: Table) -> tuple[ForeignWrite, ...]:
     found: list[ForeignWrite] = []
     newer: Snapshot | None = None
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
-        summary = _summary(snapshot)
+        summary = summary_of(snapshot)
         is_own = CHANGEFEED in summary or _is_own_delete(snapshot, newer)
         if not is_own and _changes_rows(snapshot):
             known = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or 0)
@@ -46,10 +44,6 @@ def foreign_writes(table: Table) -> tuple[ForeignWrite, ...]:
             break
         newer = snapshot
     return tuple(found)
-
-
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 def _changes_rows(snapshot: Snapshot) -> bool:
@@ -62,13 +56,13 @@ def _is_own_delete(snapshot: Snapshot, newer: Snapshot | None) -> bool:
     commit is of the same application, or has no files."""
     if (
         newer is None
-        or CHANGEFEED not in _summary(newer)
+        or CHANGEFEED not in summary_of(newer)
         or _has_any(snapshot, "added-data-files", "added-delete-files")
     ):
         return False
-    is_same = _summary(snapshot).get(_APPLICATION) == _summary(newer).get(_APPLICATION)
+    is_same = summary_of(snapshot).get(_APPLICATION) == summary_of(newer).get(_APPLICATION)
     return is_same or not _has_any(newer, *_FILES, *_DELETES)
 
 
 def _has_any(snapshot: Snapshot, *counts: str) -> bool:
-    return any(_summary(snapshot).get(count, "0") != "0" for count in counts)
+    return any(summary_of(snapshot).get(count, "0") != "0" for count in counts)

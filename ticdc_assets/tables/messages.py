@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,
@@ -37,10 +36,10 @@ from ticdc_assets.errors import LakeError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
-from ticdc_assets.tables.iceberg.types import field_id
+from ticdc_assets.tables.iceberg.types import arrow_field
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
 from ticdc_assets.tables.lake_format import MARK, load_control_table, marked
-from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID
+from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID, newest_summary
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -89,22 +88,6 @@ PARTITION_ID, OFFSET_ID, TIMESTAMP_ID = 2, 3, 4
 _SPEC: Final = PartitionSpec(
     PartitionField(4, 1000, DayTransform(), "timestamp_day"), PartitionField(1, 1001, IdentityTransform(), "topic")
 )
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_COLUMNS: Final[Mapping[str, pa.DataType]] = {
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": _TIME,
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
-    "kind": pa.string(),
-    "schema": pa.string(),
-    "table": pa.string(),
-    "commit_ts": pa.int64(),
-    "min_commit_ts": pa.int64(),
-    "schema_version": pa.int64(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +143,7 @@ def ensure(catalog: Catalog, namespace: Identifier) -> Table:
     table = load(catalog, namespace)
     if table is not None:
         table = marked(table)
-        return table if _COLUMNS.keys() <= _names(table) else _widened(table)
+        return table if _names(_SCHEMA) <= _names(table.schema()) else _widened(table)
     ensure_namespace(catalog, namespace)
     identifier = (*namespace, MESSAGES)
     try:
@@ -171,29 +154,20 @@ def ensure(catalog: Catalog, namespace: Identifier) -> Table:
 
 def file_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a data file: the columns that the table has, with the field ids that the table gave them."""
-    names = _names(table)
-    return pa.schema([_field(table, name, of) for name, of in _COLUMNS.items() if name in names])
+    own = _names(_SCHEMA)
+    return pa.schema([arrow_field(field) for field in table.schema().fields if field.name in own])
 
 
-def _names(table: Table) -> set[str]:
-    return {field.name for field in table.schema().fields}
+def _names(schema: Schema) -> set[str]:
+    return {field.name for field in schema.fields}
 
 
 def _widened(table: Table) -> Table:
     with suppress(*NOT_KNOWN), table.update_schema() as update:
         for field in _SCHEMA.fields:
-            if field.name not in _names(table):
+            if field.name not in _names(table.schema()):
                 update.add_column((field.name,), field.field_type)
     return refreshed(table)
-
-
-def _field(table: Table, path: str, of: pa.DataType) -> pa.Field:
-    """A field of the table, by its path in Iceberg's notation, with the fields below it."""
-    if pa.types.is_list(of):
-        of = pa.list_(_field(table, f"{path}.element", of.value_type))
-    elif pa.types.is_struct(of):
-        of = pa.struct([_field(table, f"{path}.{field.name}", field.type) for field in of])
-    return pa.field(path.rpartition(".")[2], of, metadata=field_id(table.schema().find_field(path).field_id))
 
 
 def landed_offsets(table: Table) -> LandedOffsets:
@@ -202,13 +176,11 @@ def landed_offsets(table: Table) -> LandedOffsets:
     Raises:
         LakeError: the table has messages, and none of its remaining snapshots has the progress.
     """
-    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if OFFSETS in summary:
-            partitions = {(t, n): LandedPartition(offset, mark) for t, n, offset, mark in json.loads(summary[OFFSETS])}
-            topic_ids = json.loads(summary.get(TOPIC_IDS, "{}"))
-            faults = json.loads(summary.get(FAULTS, "{}"))
-            return LandedOffsets(partitions, int(summary[LANDED]), summary.get(RUN_ID, ""), topic_ids, faults)
+    summary = newest_summary(table, OFFSETS)
+    if summary is not None:
+        partitions = {(t, n): LandedPartition(offset, mark) for t, n, offset, mark in json.loads(summary[OFFSETS])}
+        topic_ids, faults = (json.loads(summary.get(name, "{}")) for name in (TOPIC_IDS, FAULTS))
+        return LandedOffsets(partitions, int(summary[LANDED]), summary.get(RUN_ID, ""), topic_ids, faults)
     if table.current_snapshot() is None:
         return LandedOffsets()
     raise LakeError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.iceberg.properties import BORN, COLUMNS, SOURCE_TABLE, VERSION
@@ -56,13 +56,21 @@ class Progress:
         return summary
 
 
+def newest_summary(table: Table, key: str = WATERMARK) -> Mapping[str, str] | None:
+    """The summary of the newest snapshot on the table's main branch that has a property; None where none has it."""
+    summaries = map(summary_of, ancestors_of(table.current_snapshot(), table.metadata))
+    return next((summary for summary in summaries if key in summary), None)
+
+
+def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
+    """The properties of a snapshot; empty where there is none."""
+    return snapshot.summary.additional_properties if snapshot is not None and snapshot.summary is not None else {}
+
+
 def progress_of(table: Table) -> Progress:
     """The newest published progress on the table's main branch."""
-    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if WATERMARK in summary:
-            return from_summary(summary)
-    return Progress()
+    summary = newest_summary(table)
+    return Progress() if summary is None else from_summary(summary)
 
 
 def version_of(mirror: Table) -> int:
@@ -70,11 +78,10 @@ def version_of(mirror: Table) -> int:
 
     The table property `ticdc.version` is not used for this: it stays when a user sets an earlier snapshot.
     """
-    for snapshot in ancestors_of(mirror.current_snapshot(), mirror.metadata):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if WATERMARK in summary:
-            return int(summary.get(VERSION, mirror.properties[VERSION]))  # snapshots of older releases lack it
-    return int(mirror.properties[BORN])
+    summary = newest_summary(mirror)
+    if summary is None:
+        return int(mirror.properties[BORN])
+    return int(summary.get(VERSION, mirror.properties[VERSION]))  # snapshots of older releases lack it
 
 
 def from_summary(summary: Mapping[str, str]) -> Progress:
@@ -89,7 +96,7 @@ def late_rows_since(table: Table, snapshot_id: int | None) -> int:
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
         if snapshot.snapshot_id == snapshot_id:
             return rows
-        rows += int(snapshot.summary.additional_properties.get(LATE_ROWS, "0")) if snapshot.summary else 0
+        rows += int(summary_of(snapshot).get(LATE_ROWS, "0"))
     return rows if snapshot_id is None else 0
 
 

@@ -9,7 +9,6 @@ names, so that every record can be read.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.exceptions import CommitFailedException
 
-from ticdc_assets.errors import NotYetError, StaleRunError
-from ticdc_assets.tables.iceberg.commits import transaction
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.tables.control.tables import committed
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
     from ticdc_assets.tables.control.tables import Control
 
 PINNED: Final = "ticdc.pinned-tsos"
@@ -30,8 +30,6 @@ PINNED: Final = "ticdc.pinned-tsos"
 
 NAMED: Final = "ticdc.pins"
 """The property of `watermarks` with the pins that have a name, and their TSOs."""
-
-COMMIT_TRIES_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +51,21 @@ def thin(
         hours_kept: for so many hours the last complete record of each UTC hour stays.
         write: if false, nothing is removed; the result is the same.
     """
-    for attempt in range(COMMIT_TRIES_MAX):
-        table = control.watermarks()
-        if table is None:
-            return Thinned()
-        rows = table.scan().to_arrow()
-        limits = {"%Y-%m-%d": now - timedelta(days=days_kept), "%Y-%m-%d %H": now - timedelta(hours=hours_kept)}
+    table, thinned = control.watermarks(), Thinned()
+    limits = {"%Y-%m-%d": now - timedelta(days=days_kept), "%Y-%m-%d %H": now - timedelta(hours=hours_kept)}
+
+    def remove(fresh: Table, tx: Transaction) -> None:
+        nonlocal thinned
+        rows = fresh.scan().to_arrow()
         pins = {*pinned(control), *named_pins(control).values(), *(view.tso for view in control.views())}
-        stays = _stays(rows, pins, older_than, limits)
-        kept = rows.filter(pa.array(stays, pa.bool_()))
+        kept = rows.filter(pa.array(_stays(rows, pins, older_than, limits), pa.bool_()))
         thinned = Thinned(len(rows) - len(kept), _snapshot_ids(kept))
-        if not thinned.removed or not write:
-            return thinned
-        try:
-            with transaction(table) as tx:
-                tx.overwrite(kept)
-        except CommitFailedException:
-            time.sleep(0.05 * 2**attempt)  # a run has recorded; read the records again
-            continue
-        return thinned
-    raise _busy(control)
+        if thinned.removed and write:
+            tx.overwrite(kept)
+
+    if table is not None:
+        committed(table, remove)
+    return thinned
 
 
 def _stays(rows: pa.Table, pins: Iterable[int], older_than: datetime, limits: Mapping[str, datetime]) -> list[bool]:
@@ -164,20 +157,5 @@ def set_named_pins(control: Control, pins: Mapping[str, int]) -> None:
 
 def _set_property(control: Control, name: str, text: str) -> None:
     table = control.watermarks()
-    if table is None:
-        return
-    for attempt in range(COMMIT_TRIES_MAX):
-        try:
-            with transaction(table.refresh()) as tx:
-                tx.set_properties({name: text})
-        except CommitFailedException:
-            time.sleep(0.05 * 2**attempt)
-            continue
-        return
-    raise _busy(control)
-
-
-def _busy(control: Control) -> StaleRunError:
-    advice = "Stop other processes that write this changefeed, then run again."
-    where = ".".join((*control.namespace, "watermarks"))
-    return StaleRunError(where, "to commit within a few tries", "other writers each time", advice)
+    if table is not None:
+        committed(table, lambda _, tx: tx.set_properties({name: text}))

@@ -56,6 +56,7 @@ Row = TypeVar("Row")
 
 FILES_MAX: Final = 16
 """Small files of a control table: each run adds one or two, each with a manifest that every read opens."""
+_TRIES_MAX: Final = 5
 
 VERIFIED_KEPT: Final = 100
 """Comparisons with TiDB that are kept of each table."""
@@ -213,7 +214,7 @@ class Control:
             data = pa.Table.from_pylist([_ddl_row(event) for event in events], schema=SCHEMAS)
             replaced = In("where", {event.where for event in events})
             table = self._ensure("schemas", SCHEMAS)
-            _committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=replaced))
+            committed(table, lambda _, tx: tx.overwrite(data, overwrite_filter=replaced))
 
     # -- registry -------------------------------------------------------------------------------------------------
 
@@ -253,7 +254,7 @@ class Control:
             rows = [_resolved(r, resolutions.get(r.position), run_id) for r in _quarantined(fresh, touched)]
             tx.overwrite(pa.Table.from_pylist([_shallow(r) for r in rows], schema=QUARANTINE), touched)
 
-        _committed(self._ensure("quarantine", QUARANTINE), write)
+        committed(self._ensure("quarantine", QUARANTINE), write)
 
     # -- closed folders -------------------------------------------------------------------------------------------
 
@@ -265,8 +266,7 @@ class Control:
 
     def closed_folders(self) -> list[ClosedFolder]:
         """All rows of `closed_folders`; a folder that was closed again has several."""
-        table = self._load("closed_folders")
-        return [] if table is None else [_made(ClosedFolder, row) for row in table.scan().to_arrow().to_pylist()]
+        return self._rows("closed_folders", ClosedFolder)
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
@@ -280,20 +280,19 @@ class Control:
         table = self._ensure("tables", schema)
         found = table.scan().to_arrow().to_pylist()
         if sorted(found, key=str) != sorted(wanted.to_pylist(), key=str):
-            _committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
+            committed(table, lambda fresh, tx: (tx.overwrite if fresh.current_snapshot() else tx.append)(wanted))
 
     # -- views ----------------------------------------------------------------------------------------------------
 
     def views(self) -> list[ViewRecord]:
         """The views that runs have made."""
-        table = self._load("views")
-        return [] if table is None else [_made(ViewRecord, row) for row in table.scan().to_arrow().to_pylist()]
+        return self._rows("views", ViewRecord)
 
     def keep_views(self, records: Sequence[ViewRecord]) -> None:
         """Replace the rows of `views`."""
         rows = pa.Table.from_pylist([_shallow(record) for record in records], schema=VIEWS)
         table = self._ensure("views", VIEWS)
-        _committed(table, lambda fresh, tx: (tx.overwrite if any(fresh.scan().plan_files()) else tx.append)(rows))
+        committed(table, lambda fresh, tx: (tx.overwrite if any(fresh.scan().plan_files()) else tx.append)(rows))
 
     # -- verified ------------------------------------------------------------------------------------------------------
 
@@ -317,7 +316,7 @@ class Control:
             else:
                 tx.append(rows)
 
-        self._compact(_committed(self._ensure("verified", VERIFIED), write))
+        self._compact(committed(self._ensure("verified", VERIFIED), write))
 
     # -- all ------------------------------------------------------------------------------------------------------
 
@@ -335,13 +334,18 @@ class Control:
             if new:
                 tx.append(pa.Table.from_pylist(new, schema=schema))
 
-        return _committed(self._ensure(name, schema), write) if rows else None
+        return committed(self._ensure(name, schema), write) if rows else None
 
     def _compact(self, table: Table | None) -> None:
         """Rewrite the small files of a table as one; give up where another writer commits first."""
         if table is not None and is_scattered(table, FILES_MAX):
             with suppress(*NOT_KNOWN), transaction(table) as tx:
                 merge_files(table, tx, FILES_MAX)
+
+    def _rows(self, name: str, of: Callable[..., Row]) -> list[Row]:
+        """All rows of a table."""
+        table = self._load(name)
+        return [] if table is None else [_made(of, row) for row in table.scan().to_arrow().to_pylist()]
 
     def _load(self, name: str) -> Table | None:
         return load_control_table(self._catalog, (*self.namespace, name))
@@ -374,16 +378,17 @@ def _paths(schema: pa.Schema | pa.StructType, above: str = "") -> set[str]:
     return found
 
 
-def _committed(table: Table, write: Callable[[Table, Transaction], None], tries: int = 5) -> Table:
+def committed(table: Table, write: Callable[[Table, Transaction], object]) -> Table:
     """Commit on top of the current snapshot; returns the table as committed. `write` skips rows that the table already
-    has, so that it can be tried again after a conflict or a lost response."""
-    for attempt in range(tries):
+    has, so that it can be tried again after a conflict or a lost response. Raises StaleRunError where other writers
+    commit first each time."""
+    for attempt in range(_TRIES_MAX):
         try:
             fresh = refreshed(table) if attempt else table
             with transaction(fresh) as tx:
                 write(fresh, tx)
         except NOT_KNOWN as error:
-            if attempt == tries - 1:
+            if attempt == _TRIES_MAX - 1:
                 raise StaleRunError(
                     ".".join(table.name()),
                     "to commit within a few tries",

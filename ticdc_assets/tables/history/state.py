@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.table.snapshots import ancestors_of
-
 from ticdc_assets.tables.iceberg.properties import EFFECTS, REPLAYED
-from ticdc_assets.tables.progress import WATERMARK, Progress, from_summary
+from ticdc_assets.tables.progress import Progress, from_summary, newest_summary
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -39,8 +37,7 @@ NOTHING: Final = HistoryState()
 
 def state_of(table: Table) -> HistoryState:
     """The newest published state on the table's main branch."""
-    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if WATERMARK in summary:
-            return HistoryState(from_summary(summary), summary.get(EFFECTS, ""), summary.get(REPLAYED, ""))
-    return NOTHING
+    summary = newest_summary(table)
+    if summary is None:
+        return NOTHING
+    return HistoryState(from_summary(summary), summary.get(EFFECTS, ""), summary.get(REPLAYED, ""))

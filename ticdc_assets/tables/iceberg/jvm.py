@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -139,18 +139,11 @@ class JvmCatalog:
         """A builder of table metadata from a table's current metadata."""
         return self.named("org.apache.iceberg.TableMetadata.buildFrom")(metadata)
 
-    def text_set(self, values: Sequence[str]) -> Any:
-        """A Java set of strings."""
+    def set_of(self, values: Iterable[str | int]) -> Any:
+        """A Java set of strings, or of snapshot ids: random numbers of 63 bits, which py4j sends as longs."""
         java = self.named("java.util.HashSet")()
         for value in values:
             java.add(value)
-        return java
-
-    def id_set(self, snapshot_ids: Sequence[int]) -> Any:
-        """A Java set of snapshot ids: random numbers of 63 bits, which py4j sends as longs."""
-        java = self.named("java.util.HashSet")()
-        for snapshot_id in snapshot_ids:
-            java.add(snapshot_id)
         return java
 
     def type_from_json(self, text: str) -> Any:
@@ -280,7 +273,7 @@ class JvmTable:
         for branch in branches:
             builder = builder.removeRef(branch)
         if snapshot_ids:
-            builder = builder.removeSnapshots(self._catalog.id_set(snapshot_ids))
+            builder = builder.removeSnapshots(self._catalog.set_of(snapshot_ids))
         try:
             self.commit(base, builder.build())
         except StaleRunError:

@@ -71,7 +71,7 @@ class SchemaStep:
             elif method == "retype":
                 update = update.updateColumn(arguments[0], catalog.type_from_json(arguments[1]).asPrimitiveType())
             elif method == "identify":
-                update = update.setIdentifierFields(catalog.text_set(arguments[0]))
+                update = update.setIdentifierFields(catalog.set_of(arguments[0]))
             else:
                 update = getattr(update, method)(*arguments)
         update.commit()

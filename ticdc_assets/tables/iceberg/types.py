@@ -20,6 +20,7 @@ from pyiceberg.types import (
     LongType,
     NestedField,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
 )
@@ -57,16 +58,24 @@ def arrow_of(iceberg: IcebergType) -> pa.DataType:
         return pa.decimal128(iceberg.precision, iceberg.scale)
     if isinstance(iceberg, ListType):
         return pa.list_(arrow_of(iceberg.element_type))
+    if isinstance(iceberg, StructType):
+        return pa.struct({field.name: arrow_of(field.field_type) for field in iceberg.fields})
     return _ARROW[type(iceberg)]
 
 
 def arrow_field(field: NestedField) -> pa.Field:
-    """The Arrow field, with its field id, that a column of a data file is written as."""
-    arrow = arrow_of(field.field_type)
-    if isinstance(field.field_type, ListType):
-        element = pa.field("element", arrow.value_type, metadata=field_id(field.field_type.element_id))
-        arrow = pa.list_(element)
+    """The Arrow field that a column of a data file is written as, with the ids of it and of the fields below it."""
+    arrow = _with_ids(field.field_type)
     return pa.field(field.name, arrow, nullable=not field.required, metadata=field_id(field.field_id))
+
+
+def _with_ids(iceberg: IcebergType) -> pa.DataType:
+    if isinstance(iceberg, ListType):
+        element = _with_ids(iceberg.element_type)
+        return pa.list_(pa.field("element", element, metadata=field_id(iceberg.element_id)))
+    if isinstance(iceberg, StructType):
+        return pa.struct([arrow_field(field) for field in iceberg.fields])
+    return arrow_of(iceberg)
 
 
 def id_of(field: pa.Field) -> int | None:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyiceberg.types import StructType
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.names import quote_path
 from ticdc_assets.tables.iceberg.jvm import content_files, planned_files
 from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
-from ticdc_assets.tables.iceberg.types import arrow_field, field_id
+from ticdc_assets.tables.iceberg.types import arrow_field
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
 from ticdc_assets.tables.maintenance.rewrite_worker import OldFile
 
@@ -144,14 +143,7 @@ def merge_groups(files: Sequence[SmallFile]) -> list[list[SmallFile]]:
 
 def file_schema(table: Table) -> pa.Schema:
     """The Arrow schema, with field ids, of a data file that has all columns of the table."""
-    return pa.schema([_field(field) for field in table.schema().fields])
-
-
-def _field(field: Any) -> pa.Field:
-    if not isinstance(field.field_type, StructType):
-        return arrow_field(field)
-    members = pa.struct([_field(member) for member in field.field_type.fields])
-    return pa.field(field.name, members, nullable=not field.required, metadata=field_id(field.field_id))
+    return pa.schema([arrow_field(field) for field in table.schema().fields])
 
 
 def replace_files(

@@ -162,7 +162,7 @@ class Clone:
         builder = builder.setBranchSnapshot(newest, "main")
         more_properties = {k: v for k, v in made.properties().items() if k.startswith(_TAKEN_OVER)} | dict(more or {})
         if REPLAYED in base.properties() and REPLAYED not in more_properties:
-            builder = builder.removeProperties(self._jvm.text_set([REPLAYED]))
+            builder = builder.removeProperties(self._jvm.set_of([REPLAYED]))
         builder = builder.setProperties(self._jvm.map_of(more_properties))
         return MetadataChange(tuple(self._table.name()), table, base, builder.build())
 

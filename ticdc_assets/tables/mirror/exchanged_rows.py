@@ -22,6 +22,9 @@ from ticdc_assets.tables.progress import field_ids_by_uid
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from ticdc_assets.schema.history.source_table import Version
+
+EXCHANGED: Final = "ticdc.exchanged"
 WENT_SEQ: Final = (1 << 63) - 2
 CAME_SEQ: Final = (1 << 63) - 1
 """Larger than the seq of any change from a file, so that these are the last changes of their commit_ts."""
@@ -69,14 +72,6 @@ def _moved(ts: int) -> str:
 
 def _op() -> str:
     return quote(layout.OP)
-
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.schema.history.source_table import Version
-
-EXCHANGED: Final = "ticdc.exchanged"
 
 
 def exchange_in(version: Version) -> ExchangedRows | None:

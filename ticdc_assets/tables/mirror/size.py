@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.expressions import GreaterThan
 
 from ticdc_assets.changes import layout
+from ticdc_assets.tables.progress import summary_of
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -22,8 +23,8 @@ _PATH_FIELD_ID: Final = 2147483546  # of a position delete's data file, as Icebe
 
 def has_files(table: Table) -> bool:
     """Whether the current snapshot may have rows, from its summary alone."""
-    totals = _summary(table)
-    return totals is not None and totals.get("total-data-files") != "0"
+    totals = summary_of(table.current_snapshot())
+    return bool(totals) and totals.get("total-data-files") != "0"
 
 
 def has_newer_rows(mirror: Table, ts: int) -> bool:
@@ -34,19 +35,12 @@ def has_newer_rows(mirror: Table, ts: int) -> bool:
 
 def live_rows(table: Table) -> int:
     """The number of rows of the current snapshot."""
-    totals = _summary(table)
-    if totals is None:
-        return 0
+    totals = summary_of(table.current_snapshot())
     deleted = int(totals.get("total-position-deletes", 0))
     # pyiceberg cannot plan equality deletes. Only other writers make them; the count then shows that one wrote.
     if table.metadata.format_version >= _VECTORS_SINCE or not deleted or int(totals.get("total-equality-deletes", 0)):
         return int(totals.get("total-records", 0)) - deleted
     return _counted(table)
-
-
-def _summary(table: Table) -> dict[str, str] | None:
-    snapshot = table.current_snapshot()
-    return None if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def _counted(table: Table) -> int:
