@@ -16,8 +16,7 @@ from ticdc_assets.assets.resources import tso_of
 from ticdc_assets.assets.translation import plain_key
 from ticdc_assets.config import Changefeed, Config, load
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.recorded.lake import RecordedLake, recorded_lake
-from ticdc_assets.pipeline.recorded.table import RecordedTable
+from ticdc_assets.pipeline.recorded.lake import RecordedLake, RecordedTable, recorded_lake
 
 _FORMS: Final = {
     ("pyarrow", "Table"): "to_arrow",

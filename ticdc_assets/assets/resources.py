@@ -28,7 +28,7 @@ from ticdc_assets.faults import interrupted_by, note_frames, redacted_error
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.quarantine import quarantined_by_table
-from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.record import ChangelogReport
 from ticdc_assets.pipeline.run import ChangelogRun, run_of
 from ticdc_assets.pipeline.source import Pending
 from ticdc_assets.pipeline.sources import is_landed

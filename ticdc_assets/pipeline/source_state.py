@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ticdc_assets.config import CaptureSource
+from ticdc_assets.errors import NotYetError
+from ticdc_assets.sources import capture
+from ticdc_assets.sources.filesystem import open_root
+from ticdc_assets.sources.storage import scan
+from ticdc_assets.sources.storage.paths import Layout
+
+if TYPE_CHECKING:
+    from ticdc_assets.pipeline.lake import Lake
+
+_NO_CHECKPOINT: Final = "TiCDC has written no checkpoint yet; check the path and that the changefeed is running."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +83,19 @@ class SourceState:
     checkpoint: int | None = None
     not_yet: str = ""
     lag: TopicLag | None = None
+
+
+def of_bucket(lake: Lake) -> SourceState:
+    """The checkpoint, and a digest of the newest files. Raises SourceError where the bucket cannot be read."""
+    try:
+        checkpoint, digest = scan.peek(open_root(lake.storage_uri), Layout.of(lake.changefeed.sink))
+    except NotYetError as error:
+        return SourceState("", not_yet=str(error))
+    return SourceState(digest, checkpoint, "" if checkpoint is not None else _NO_CHECKPOINT)
+
+
+def of_capture(lake: Lake) -> SourceState:
+    """A digest of the sizes of the capture's files; none of them is opened."""
+    source = lake.changefeed.source
+    assert isinstance(source, CaptureSource)
+    return SourceState(capture.peek(source.path))

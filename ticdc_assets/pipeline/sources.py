@@ -43,11 +43,11 @@ _MESSAGE_REPLAY: Final = ("ticdc_assets.pipeline.replay.messages", "MessageRepla
 SOURCES: Final[dict[type, SourceKind]] = {
     StorageSource: SourceKind(
         changes=("ticdc_assets.pipeline.storage.source", "StorageChanges"),
-        state=("ticdc_assets.pipeline.storage.source_state", "source_state"),
+        state=("ticdc_assets.pipeline.source_state", "of_bucket"),
         replay=("ticdc_assets.pipeline.replay.storage", "StorageReplay"),
         reads_files=True,
     ),
-    CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.stream.source_state", "of_capture"), _MESSAGE_REPLAY),
+    CaptureSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.source_state", "of_capture"), _MESSAGE_REPLAY),
     MessagesSource: SourceKind(_STREAM, ("ticdc_assets.pipeline.landing.lag", "of_messages"), _MESSAGE_REPLAY),
     KafkaSource: SourceKind(
         _STREAM, ("ticdc_assets.pipeline.landing.lag", "lag_of_topics"), _MESSAGE_REPLAY, is_landed=True

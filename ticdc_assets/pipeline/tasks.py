@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ticdc_assets.changes import layout
+from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.commit_range import Hold, TableState
@@ -24,6 +26,10 @@ from ticdc_assets.schema.history.source_table import SourceName, Timeline
 if TYPE_CHECKING:
     from ticdc_assets.errors import DecodeError
     from ticdc_assets.sources.capture import Message
+    from ticdc_assets.spark import Workers
+
+Payload = TypeVar("Payload")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +251,29 @@ def pack(files: Sequence[TaskFile], cores: int, whole: Mapping[SourceName, bool]
             tasks.setdefault(number, []).extend(run)
             packed_bytes += sum(file.size_bytes for file in run)
     return [tuple(task) for task in tasks.values()]
+
+
+# -- the tasks of many tables in one job -------------------------------------------------------------------------------
+
+
+def answers_of(
+    workers: Workers, work: Callable[[Payload], Answer], payloads: Sequence[Payload]
+) -> list[Answer | TicdcAssetsError]:
+    """The answer to each payload, or the error that holds its table. An error that concerns all tables is raised.
+
+    If the job fails, each payload runs alone, so that the error has a table.
+    """
+    if not payloads:
+        return []
+    try:
+        return list(workers.map(work, payloads))
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        fault = of_one_table(error)
+    return [fault] if len(payloads) == 1 else [_answer(workers, work, payload) for payload in payloads]
+
+
+def _answer(workers: Workers, work: Callable[[Payload], Answer], payload: Payload) -> Answer | TicdcAssetsError:
+    try:
+        return workers.map(work, [payload])[0]
+    except Exception as error:  # noqa: BLE001  raised again where it is not of one table
+        return of_one_table(error)

@@ -15,7 +15,7 @@ import pytest
 from ticdc_assets.assets.keys import FeedNames
 from ticdc_assets.assets.lake_resource import LakeIOManager, LakeResource
 from ticdc_assets.errors import ConfigError, MachineError, NotYetError
-from ticdc_assets.pipeline.recorded.table import RecordedTable
+from ticdc_assets.pipeline.recorded.lake import RecordedTable
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.pipeline.small_feeds import Sink
 

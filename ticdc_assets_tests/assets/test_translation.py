@@ -18,7 +18,7 @@ from ticdc_assets.assets.recorded import recorded_tso
 from ticdc_assets.assets.translation import ChangefeedAsset
 from ticdc_assets.component import TicdcAssetsComponent
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.pipeline.recorded.table import RecordedTable
+from ticdc_assets.pipeline.recorded.lake import RecordedTable
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, materializations, ts
 
 pytestmark = [  # Dagster's own, while it loads components

@@ -21,9 +21,9 @@ from ticdc_assets_tests.mutants.trial import ROOT, Trial, copied, in_forks, in_t
 PLANNING = (
     "commit_range late_tables record source_state user_schemas changelog/dedup history/refusals "
     "landing/plan load/progress mirror/pending mirror/segments rows/bad_rows rows/fit rows/place "
-    "storage/arrivals storage/pending storage/plan storage/reader storage/record stream/make_task "
-    "stream/decode/parts stream/decode/row_schemas stream/advance stream/blocked_topics "
-    "stream/offsets/cursor stream/offsets/ledger stream/offsets/ranges stream/pending stream/scan/batches "
+    "storage/pending storage/plan storage/reader storage/record stream/make_task stream/decode/parts "
+    "stream/decode/row_schemas stream/advance stream/blocked_topics stream/offsets/cursor "
+    "stream/offsets/ledger stream/offsets/ranges stream/pending stream/scan/batches "
     "stream/scan/inferred_schemas stream/scan/result stream/scan/state"
 )
 FOLDERS = ("schema", "changes", "protocols")

@@ -18,7 +18,7 @@ from ticdc_assets.changes import layout
 from ticdc_assets.config import Config, load
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import land
-from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.record import ChangelogReport
 from ticdc_assets.pipeline.run import mirrors as mirror_run
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.run.mirrors import MirrorReport, run_mirrors

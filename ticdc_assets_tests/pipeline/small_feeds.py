@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.record import ChangelogReport
 from ticdc_assets.pipeline.run import ChangelogRun, run_of
 from ticdc_assets.sources.storage.paths import Layout
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord

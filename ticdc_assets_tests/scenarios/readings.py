@@ -10,7 +10,7 @@ import pyarrow as pa
 from ticdc_assets import spark
 from ticdc_assets.assets.lake_resource import LakeResource
 from ticdc_assets.names import encode, quote_path
-from ticdc_assets.pipeline.recorded.table import RecordedTable
+from ticdc_assets.pipeline.recorded.lake import RecordedTable
 from ticdc_assets_tests.pipeline.lakes import FeedLake
 from ticdc_assets_tests.truth import table_rows, truth_rows, truth_types
 

@@ -14,7 +14,7 @@ from ticdc_assets.assets.metadata.shown import shown
 from ticdc_assets.assets.metadata.sparkline import chart_markdown, plain_seconds
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.layout import changelog_columns, mirror_columns
-from ticdc_assets.pipeline.report import Findings
+from ticdc_assets.pipeline.record import Findings
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.ddl.mysql_types import type_text
 from ticdc_assets.tso import is_tso, to_datetime
@@ -22,7 +22,7 @@ from ticdc_assets.tso import is_tso, to_datetime
 if TYPE_CHECKING:
     from ticdc_assets.assets.metadata.history_points import Point
     from ticdc_assets.assets.table_status import Reported
-    from ticdc_assets.pipeline.report import ChangelogReport
+    from ticdc_assets.pipeline.record import ChangelogReport
     from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.schema.model import Column
     from ticdc_assets.tables.fields import LakeField, LakeTable

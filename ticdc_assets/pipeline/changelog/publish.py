@@ -15,8 +15,7 @@ from ticdc_assets.pipeline.changelog import dedup
 from ticdc_assets.pipeline.changelog.dedup import RemovalTask, RepeatReport
 from ticdc_assets.pipeline.changelog.late_rows import LateTask, dealt_parts, late_parts
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, is_held
-from ticdc_assets.pipeline.isolation import answers_of
-from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport
+from ticdc_assets.pipeline.tasks import ChangelogPart, TaskReport, answers_of
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.tables import changelog
 from ticdc_assets.tables.catalog import load_or_none

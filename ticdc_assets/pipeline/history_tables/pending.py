@@ -14,8 +14,7 @@ from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
-from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
-from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan
+from ticdc_assets.tables.history.writer import ALL_KEYS, NOTHING, HistoryPlan, HistoryState, state_of
 from ticdc_assets.tables.mirror.exchanged_rows import is_awaited
 from ticdc_assets.tables.progress import Progress, source_table_of
 from ticdc_assets.tables.replayed import unfollowed

@@ -17,8 +17,7 @@ from ticdc_assets.pipeline.load.task import DumpTask
 from ticdc_assets.pipeline.rows.bad_rows import rules_of_file, sound_changes
 from ticdc_assets.pipeline.tasks import ChangelogPart, FileReport, FileState, TaskFile, TaskReport
 from ticdc_assets.protocols.dump.rows import DumpFile
-from ticdc_assets.sources.dump.compression import opened_in
-from ticdc_assets.sources.dump.listing import is_csv_file
+from ticdc_assets.sources.dump.listing import is_csv_file, opened_in
 from ticdc_assets.sources.filesystem import Root, open_root
 
 

@@ -25,8 +25,7 @@ from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created, has_stored_columns
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.sources.dump.compression import opened_in
-from ticdc_assets.sources.dump.listing import is_csv_file
+from ticdc_assets.sources.dump.listing import is_csv_file, opened_in
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets.tso import now

@@ -16,10 +16,10 @@ from ticdc_assets.advice import Advice
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import Note, NoteCode
-from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.mirror.merge.plan import MergePlan, can_plan, plan
 from ticdc_assets.pipeline.mirror.merge.task import MergeReport, MergeTask
 from ticdc_assets.pipeline.mirror.merge.worker import merge
+from ticdc_assets.pipeline.tasks import answers_of
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
 from ticdc_assets.tables.progress import Progress

@@ -16,11 +16,11 @@ from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.history.verify import upstream_of
-from ticdc_assets.pipeline.isolation import answers_of
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.reconcile.ranges import Copied, CopyTask, copy, first_seq
 from ticdc_assets.pipeline.record import record_changelogs, table_record
 from ticdc_assets.pipeline.set_back import require_control_tables
+from ticdc_assets.pipeline.tasks import answers_of
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.history.source_table import fold_name

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above
-from ticdc_assets.pipeline.stream.context import StreamContext
-from ticdc_assets.pipeline.stream.ddl_source import ddl_log
+from ticdc_assets.pipeline.stream.context import StreamContext, ddl_log
 from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import Mark, MessageTask, VersionClock
 from ticdc_assets.pipeline.stream.decode.worker import decode_messages

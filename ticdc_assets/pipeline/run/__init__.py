@@ -20,8 +20,7 @@ from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.late_statements import set_replaced_aside
 from ticdc_assets.pipeline.quarantine import with_quarantine
-from ticdc_assets.pipeline.record import says_the_same, table_record
-from ticdc_assets.pipeline.report import ChangelogReport, Findings
+from ticdc_assets.pipeline.record import ChangelogReport, Findings, says_the_same, table_record
 from ticdc_assets.pipeline.run.mostly_bad import require_mostly_sound
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.source import ChangeSource, Pending, SourceBatch

@@ -18,12 +18,11 @@ from ticdc_assets.config import StorageSource
 from ticdc_assets.errors import StaleRunError, TicdcAssetsError
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState, is_over
-from ticdc_assets.sources.storage.data_folders import data_folders
 from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.past_dates import PastDates
 from ticdc_assets.sources.storage.paths import Layout, data_name, numeral, path_below
 from ticdc_assets.sources.storage.scan_result import Done, Place, Scan
-from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder
+from ticdc_assets.sources.storage.version_folder import Skip, VersionFolder, data_folders
 from ticdc_assets.tables.control.records import ClosedFolder
 from ticdc_assets.tso import now
 

@@ -13,10 +13,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.commit_range import CommitRange, is_held, may_have_rows
-from ticdc_assets.pipeline.storage import arrivals
 from ticdc_assets.pipeline.tasks import TaskFile
-from ticdc_assets.schema.history.source_table import History, SourceName, Timeline, fold_name
+from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
+from ticdc_assets.sources.storage.paths import path_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,7 @@ class FilePlans:
     def source_tables_of(self, file: SourceFile) -> set[str]:
         """The source tables whose rows the file may hold."""
         if self.by_arrival:
-            found = arrivals.source_table_of_file(self.timelines, file)
+            found = source_table_of_file(self.timelines, file)
             return {found} if found else set()
         return self._bearers.get(fold_name(file.schema, file.table), set())
 
@@ -113,7 +114,7 @@ class FilePlans:
         commit_range = self.commit_ranges[source_table_id]
         if commit_range.is_exhausted or (commit_range.is_over and self._is_beyond_stop(source_table_id, file)):
             return True
-        return source_table_id in self.progress and arrivals.has(self.progress[source_table_id], file)
+        return source_table_id in self.progress and has_file(self.progress[source_table_id], file)
 
     @cached_property
     def _bearers(self) -> dict[SourceName, set[str]]:
@@ -174,7 +175,7 @@ class FilePlans:
         if not self.by_arrival:
             return {}
         return {
-            source_table_id: arrivals.files_with(self.progress[source_table_id], files, self.cursor)
+            source_table_id: files_with(self.progress[source_table_id], files, self.cursor)
             for source_table_id, files in self._by_source_table().items()
         }
 
@@ -182,10 +183,10 @@ class FilePlans:
         ordinals: dict[str, int] = {}
         if self.by_arrival:
             for source_table_id, files in self._by_source_table().items():
-                ordinals |= arrivals.ordinals_by_path(files, arrivals.next_ordinal(self.progress[source_table_id]))
+                ordinals |= ordinals_by_path(files, next_ordinal(self.progress[source_table_id]))
             return ordinals
         for files in _grouped(self.read, lambda file: fold_name(file.schema, file.table)).values():
-            ordinals |= arrivals.ordinals_by_path(files, 0)
+            ordinals |= ordinals_by_path(files, 0)
         return ordinals
 
     def _by_source_table(self) -> dict[str, list[SourceFile]]:
@@ -197,3 +198,66 @@ def _grouped(files: Iterable[SourceFile], key: Callable[[SourceFile], _Key]) -> 
     for file in files:
         groups.setdefault(key(file), []).append(file)
     return groups
+
+
+# -- streams without commit_ts -----------------------------------------------------------------------------------------
+#
+# A table's progress is then by file, and its rows are ordered by arrival. The recorded cursor shows which files all
+# tables have. A run that ended before it recorded has published more files for some table: the table's newest snapshot
+# names them (`Progress.files`), so that they are neither lost nor read twice.
+
+
+def source_table_of_file(timelines: Mapping[SourceName, Timeline], file: SourceFile) -> str | None:
+    """The source table of a file's rows: the one that had its name at its folder's version."""
+    reached = [s for s in timelines.get(fold_name(file.schema, file.table), ()) if s.after_ts <= file.version]
+    return reached[-1].source_table_id if reached and isinstance(reached[-1], SchemaPeriod) else None
+
+
+def series_of(file: SourceFile) -> str:
+    """The name of the sequence of a file's number: table folder, version, partition folder, dispatcher."""
+    partition = "" if file.partition_id is None else str(file.partition_id)
+    data_folder = path_below(partition, file.date or "")
+    parent = file.path.rpartition("/")[0]
+    folder = (parent.removesuffix(f"/{data_folder}") if data_folder else parent).rpartition("/")[0]
+    return f"{folder}//{file.version}//{data_folder}//{file.dispatcher or ''}"  # no path has two slashes in a row
+
+
+def has_file(progress: Progress, file: SourceFile) -> bool:
+    """Whether the table has the file."""
+    return dict(progress.files).get(series_of(file), 0) >= file.number
+
+
+def files_with(progress: Progress, read: Iterable[SourceFile], cursor: Cursor) -> Files:
+    """The files for the table's next snapshot: those that it reads now, and those that the cursor has not passed."""
+    last = {series: number for series, number in progress.files if not _is_passed(cursor, series, number)}
+    for file in read:
+        series = series_of(file)
+        last[series] = max(last.get(series, 0), file.number)
+    return tuple(sorted(last.items()))
+
+
+def next_ordinal(progress: Progress) -> int:
+    """The ordinal of the table's next file: above that of every file in the changelog."""
+    return progress.position // next_position(1) + 1 if progress.position >= 0 else 0
+
+
+def ordinals_by_path(files: Sequence[SourceFile], first: int) -> dict[str, int]:
+    """By path, the ordinals of a table's files in order of consumption, under all its names."""
+    return {file.path: first + n for n, file in enumerate(sorted(files, key=lambda file: file.order))}
+
+
+def _is_passed(cursor: Cursor, series: str, number: int) -> bool:
+    folder, version, data_folder, dispatcher = series.split("//")
+    state = cursor.tables.get(folder)
+    if state is None:
+        return False
+    if int(version) < state.closed_below:
+        return True
+    opened = state.open.get(int(version))
+    if opened is None:
+        return False
+    partition, _, date = data_folder.rpartition("/")
+    if partition in opened.over and date in opened.over[partition]:
+        return True
+    done = opened.done.get((data_folder, dispatcher or None))
+    return done is not None and done.number >= number

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.pipeline.storage import arrivals
+from ticdc_assets.pipeline.storage.plan import next_ordinal
 from ticdc_assets.pipeline.stream.decode.task import Arrival
 from ticdc_assets.pipeline.stream.offsets.ranges import GAPS_MAX, TopicPartition, union, within, without
 
@@ -98,7 +98,7 @@ def arrival_of(scan: StreamScan, stop: Stop | None, progress: Progress) -> Arriv
     until = (
         {partition: scan.first_above(partition, stop.ts) for partition in scan.offsets.ends} if stop is not None else {}
     )
-    return Arrival(arrivals.next_ordinal(progress), since, until)
+    return Arrival(next_ordinal(progress), since, until)
 
 
 def consumed_with(scan: StreamScan, arrival: Arrival, progress: Progress) -> Files:

@@ -1,22 +1,32 @@
-"""How the messages of one changefeed are read: its protocol with its options, and how its rows are dated."""
+"""How the messages of one changefeed are read: its protocol with its options, how its rows are dated, and the
+statements of another changefeed for one whose stream has none (`ddl_from`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ticdc_assets.config import CaptureSource
+from ticdc_assets.config import CaptureSource, Changefeed, Config
+from ticdc_assets.config.model.sink import Protocol
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.names import control_namespace
 from ticdc_assets.pipeline.stream.decode.task import MessageName, VersionClock
 from ticdc_assets.pipeline.stream.scan.avro import true_names
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.pipeline.stream_options import options_of
+from ticdc_assets.plurals import counted
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.evolution.schema_state import TruncateRows
+from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.sources.message_log import CaptureLog
+from ticdc_assets.tables.catalog import open_catalog
+from ticdc_assets.tables.control.tables import Control
+from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.pipeline.stream.ddl_source import DdlLog
-    from ticdc_assets.schema.ddl_event import DdlEvent
     from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.schema.model import TableName
     from ticdc_assets.sources.message_log import MessageLog
@@ -83,3 +93,63 @@ class StreamContext:
             return {}
         known = {(t.schema, t.table) for source_table in history.source_tables for t in source_table.name_periods}
         return true_names(scan.avro.names, sorted(known) if self.clock is not VersionClock.POSITION else ())
+
+
+# -- the statements of another changefeed ------------------------------------------------------------------------------
+#
+# They are read from its control table `schemas`. Up to its recorded TSO this log is complete; rows above wait until the
+# other changefeed has run.
+
+
+@dataclass(frozen=True, slots=True)
+class DdlLog:
+    """The statements of the changefeed `name` with a commit_ts up to `tso`."""
+
+    name: str
+    tso: int
+    events: tuple[DdlEvent, ...]
+
+    @property
+    def lacking(self) -> str:
+        """Why a row above `tso` is not read yet."""
+        seen = f"up to {self.tso}" if self.tso else "none yet"
+        return f"expected the statements of changefeed {self.name} up to its rows' commit_ts, found {seen}."
+
+    def last_without_rows(self, source_table: SourceTable) -> int:
+        """The TSO of the last statement that leaves no earlier row, 0 where there is none.
+
+        The mirror may pass it at once: later arrivals from before it do not change the mirror.
+        """
+        emptied = [v.from_ts for v in source_table.versions if any(isinstance(e, TruncateRows) for e in v.effects)]
+        return max([ts for ts in (*emptied, source_table.dropped_ts or 0) if ts <= self.tso], default=0)
+
+
+def ddl_log(config: Config, changefeed: Changefeed) -> DdlLog | None:
+    """The log that a changefeed takes its DDL from; None where its own stream has DDL.
+
+    Schemas and columns that the other changefeed found in rows are left out: this changefeed's own rows decide.
+    """
+    if changefeed.schemas.ddl_from is None:
+        return None
+    other = config.changefeed(changefeed.schemas.ddl_from)
+    control = Control(open_catalog(config.catalog), control_namespace(other.target, other.name))
+    record = control.newest()
+    tso = record.tso if record else 0
+    kept = [e for e in control.ddl_events() if e.commit_ts <= tso and not (e.unexplained or e.lacking or e.displaced)]
+    events = tuple(e for e in kept if e.query or e.after is None or not e.after.inferred)
+    return DdlLog(other.name, tso, events)
+
+
+def require_statements(changefeed: Changefeed, kept: Sequence[DdlEvent], record: WatermarkRecord | None) -> None:
+    """Raise ConfigError where `ddl_from` was removed, or named after the first run: rows that are read again would be
+    of other tables than those that the statements, or the order of the messages, made."""
+    if changefeed.sink.protocol != Protocol.AVRO or changefeed.sink.has_watermark:
+        return
+    where, advice = f"changefeed {changefeed.name}", "or read the stream in a changefeed of another name, with another"
+    is_told = any(event.query and event.commit_ts > 0 and not event.loaded for event in kept)
+    if is_told and changefeed.schemas.ddl_from is None:
+        expected = "the statements of another changefeed (`ddl_from`), with which earlier runs have read"
+        raise ConfigError(where, expected, "none", f"Name it again, {advice} `target`.")
+    if changefeed.schemas.ddl_from is not None and record is not None and record.tso and not is_tso(record.tso):
+        expected = f"no `ddl_from`: earlier runs have read {counted(record.tso, 'message')} without statements"
+        raise ConfigError(where, expected, changefeed.schemas.ddl_from, f"Remove it, {advice} `target`.")

@@ -24,7 +24,7 @@ from ticdc_assets.schema.model import TableName
 from ticdc_assets.tables.control.records import TableRecord
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.ddl_source import DdlLog
+    from ticdc_assets.pipeline.stream.context import DdlLog
     from ticdc_assets.pipeline.stream.scan.avro import AvroScan
     from ticdc_assets.schema.history.source_table import SourceName, SourceTable
 

@@ -28,8 +28,7 @@ from ticdc_assets.pipeline.stream.blocked_topics import (
     foreign_topics,
     with_topic_faults,
 )
-from ticdc_assets.pipeline.stream.context import StreamContext
-from ticdc_assets.pipeline.stream.ddl_source import DdlLog, ddl_log, require_statements
+from ticdc_assets.pipeline.stream.context import DdlLog, StreamContext, ddl_log, require_statements
 from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor

@@ -17,7 +17,6 @@ from ticdc_assets.advice import Advice
 from ticdc_assets.errors import NotYetError, TicdcAssetsError
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.filesystem import Entry
-from ticdc_assets.sources.storage.data_folders import DataFolder, data_folders
 from ticdc_assets.sources.storage.folders import listing
 from ticdc_assets.sources.storage.paths import (
     META,
@@ -29,7 +28,7 @@ from ticdc_assets.sources.storage.paths import (
     path_below,
 )
 from ticdc_assets.sources.storage.scan_result import Done, FolderScan, Place
-from ticdc_assets.sources.storage.version_folder import HeldError, VersionFolder
+from ticdc_assets.sources.storage.version_folder import DataFolder, HeldError, VersionFolder, data_folders
 
 ASKED_ONE_BY_ONE: Final = 16
 """Up to this number, files are measured by name in a folder of any size; above it, listings may be cheaper."""

@@ -22,9 +22,15 @@ from ticdc_assets.protocols.storage.schema_file import SchemaFile, parse_schema_
 from ticdc_assets.sources.filesystem import OutsideError, Root
 from ticdc_assets.sources.storage.cursor import Cursor, TableCursor, VersionState
 from ticdc_assets.sources.storage.files import check_order, new_files
-from ticdc_assets.sources.storage.folders import NOTES_MAX, Folder, find_folders, listing
+from ticdc_assets.sources.storage.folders import (
+    NOTES_MAX,
+    SCHEMA_BYTES_MAX,
+    Folder,
+    check_root_level,
+    find_folders,
+    listing,
+)
 from ticdc_assets.sources.storage.paths import META, METADATA, Layout, go_path_join, numeral, path_below, schema_name
-from ticdc_assets.sources.storage.root_level import SCHEMA_BYTES_MAX, check_root_level
 from ticdc_assets.sources.storage.scan_result import FolderScan, Problem, ProblemKind, Scan, TableScan
 from ticdc_assets.sources.storage.version_folder import HeldError, Skip, VersionFolder
 

@@ -22,9 +22,8 @@ from ticdc_assets.schema.history.source_table import Absence, SourceTable, Versi
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.conversion.convert import converted_value
 from ticdc_assets.tables.history import sql
-from ticdc_assets.tables.history.state import NOTHING, HistoryState, state_of
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-from ticdc_assets.tables.iceberg.properties import COLUMNS, SOURCE_TABLE
+from ticdc_assets.tables.iceberg.properties import COLUMNS, EFFECTS, REPLAYED, SOURCE_TABLE
 from ticdc_assets.tables.iceberg.schema_step import SchemaStep, SpecField, change_column
 from ticdc_assets.tables.iceberg.types import arrow_of
 from ticdc_assets.tables.mirror.branch import MirrorBranch, require_progress
@@ -32,13 +31,52 @@ from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.mirror.versions import no_conversion
 from ticdc_assets.tables.mirror.writer import MirrorOptions
-from ticdc_assets.tables.progress import columns_property, field_ids_by_uid, source_table_of, stale
+from ticdc_assets.tables.progress import (
+    Progress,
+    columns_property,
+    field_ids_by_uid,
+    from_summary,
+    newest_summary,
+    source_table_of,
+    stale,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 ALL_KEYS: Final = 0
 """The TSO of `HistoryPlan.again` from which every key has changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    """A history is complete up to the watermark of its `progress`.
+
+    `effects` is a digest of the statements that its rows have gone through. `followed` is the run of the last mark of
+    late rows (`tables.replayed`) that it has; empty for none. A snapshot stores all three, so a history that is rolled
+    back to an earlier snapshot continues from there.
+    """
+
+    progress: Progress = field(default_factory=Progress)
+    effects: str = ""
+    followed: str = ""
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """The state as properties of a snapshot, without the progress."""
+        return {EFFECTS: self.effects, REPLAYED: self.followed}
+
+
+NOTHING: Final = HistoryState()
+"""The state of a history that is not made yet, or that has no rows yet."""
+
+
+def state_of(table: Table) -> HistoryState:
+    """The newest published state on the table's main branch."""
+    summary = newest_summary(table)
+    if summary is None:
+        return NOTHING
+    return HistoryState(from_summary(summary), summary.get(EFFECTS, ""), summary.get(REPLAYED, ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.names import quote_path
 from ticdc_assets.tables.iceberg.jvm import content_files, planned_files
-from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
+from ticdc_assets.tables.iceberg.row_delta import PlannedCommit
 from ticdc_assets.tables.iceberg.types import arrow_field
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
 from ticdc_assets.tables.maintenance.rewrite_worker import OldFile

@@ -11,10 +11,11 @@ import pytest
 
 from ticdc_assets.failpoints import Failpoint
 from ticdc_assets.pipeline.changelog import late_rows
-from ticdc_assets.pipeline.report import ChangelogReport
+from ticdc_assets.pipeline.record import ChangelogReport
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.fixtures import Workload, workloads
+from ticdc_assets_tests.pipeline.changelog.findings import total
 from ticdc_assets_tests.pipeline.faults.raced import at as at_moment
 from ticdc_assets_tests.pipeline.lakes import FeedLake, Replay, expected_changes
 from ticdc_assets_tests.pipeline.small_feeds import BrokenRunError, Feed, Name, Sink
@@ -226,7 +227,7 @@ def test_equal_rows_without_a_key_are_as_many_as_came(tmp_path: Path):
 
     assert taken(report) == {"s.t": 3}
     assert report is not None
-    assert report.repeats == 2
+    assert total(report).repeats == 2
     assert_whole(feed, sink)
 
 
@@ -243,7 +244,7 @@ def test_what_a_restart_sends_again_is_counted_and_nothing_else(sink: Sink, tmp_
     report = feed.run()
 
     assert report is not None
-    assert (report.repeats, report.late_rows, report.rows_by_op) == (2, {}, {})
+    assert (total(report).repeats, report.late_rows, report.rows_by_op) == (2, {}, {})
     assert_whole(feed, sink)
 
 
@@ -259,7 +260,7 @@ def test_a_file_that_is_read_again_for_rows_above_the_watermark_costs_no_look_at
         sink.bucket.checkpoint(checkpoint)
         report = feed.lake.publish(workers)
         assert report is not None
-        assert report.repeats > 0
+        assert total(report).repeats > 0
 
     assert workers.asked == [decode] * 3
     assert_whole(feed, sink)
@@ -275,7 +276,7 @@ def test_a_restarting_bucket_that_arrives_in_steps_has_no_late_rows(workload: Wo
         report = lake.publish()
         if report is not None:
             assert report.late_rows == {}
-            repeats += report.repeats
+            repeats += total(report).repeats
 
     csv = workload.variant["config"]["sink"].get("csv", {})
     assert lake.changes() == expected_changes(workload, csv.get("output-old-value", False))

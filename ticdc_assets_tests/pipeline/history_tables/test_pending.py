@@ -9,8 +9,7 @@ import pytest
 from ticdc_assets.pipeline.history_tables.pending import pending_histories, refusal, refusals
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.written_history import effects_digest
-from ticdc_assets.tables.history.state import HistoryState
-from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan
+from ticdc_assets.tables.history.writer import ALL_KEYS, HistoryPlan, HistoryState
 from ticdc_assets.tables.iceberg.properties import REPLAYED
 from ticdc_assets.tables.progress import Progress
 from ticdc_assets.tables.replayed import Replayed, replay_mark

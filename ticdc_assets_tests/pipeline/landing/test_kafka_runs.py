@@ -10,7 +10,7 @@ import pytest
 from ticdc_assets.cli import main
 from ticdc_assets.pipeline.landing.land import land
 from ticdc_assets.pipeline.landing.landed_log import landed_log
-from ticdc_assets.pipeline.maintenance.landed_messages import remove_decoded
+from ticdc_assets.pipeline.maintenance import remove_decoded
 from ticdc_assets.sources.message_log import numbered_messages
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets_tests.assets.feeds import without_java as without_java

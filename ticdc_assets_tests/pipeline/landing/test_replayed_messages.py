@@ -11,7 +11,7 @@ import pytest
 
 from ticdc_assets import spark
 from ticdc_assets.pipeline.lake import Lake
-from ticdc_assets.pipeline.maintenance.landed_messages import remove_decoded
+from ticdc_assets.pipeline.maintenance import remove_decoded
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.pipeline.sources import state_of_source
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog

@@ -15,7 +15,7 @@ from ticdc_assets.pipeline.maintenance.upkeep import compact_small
 from ticdc_assets.spark import SparkWorkers
 from ticdc_assets.tables.catalog import ensure_namespace
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
-from ticdc_assets.tables.iceberg.planned_commit import PlannedCommit
+from ticdc_assets.tables.iceberg.row_delta import PlannedCommit
 from ticdc_assets.tables.maintenance.compaction import compact, counts_of, replace_files
 from ticdc_assets.tables.progress import progress_of
 from ticdc_assets_tests.pipeline.small_feeds import ID, Feed, Sink, column

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets.changes.typed import next_position
-from ticdc_assets.pipeline.storage.arrivals import (
+from ticdc_assets.pipeline.storage.plan import (
     files_with,
-    has,
+    has_file,
     next_ordinal,
     ordinals_by_path,
     series_of,
@@ -75,9 +75,9 @@ def test_numbers_of_files_are_compared_within_one_folder_version_date_and_dispat
 def test_a_table_has_the_files_up_to_the_last_one_that_its_snapshot_names():
     progress = Progress(files=((series_of(FILE), 3),))
 
-    assert [has(progress, replace(FILE, number=n)) for n in (1, 3, 4)] == [True, True, False]
-    assert not has(Progress(), replace(FILE, number=1))
-    assert not has(progress, replace(FILE, version=200, path="shop/t/200/CDC000001.csv", number=1))
+    assert [has_file(progress, replace(FILE, number=n)) for n in (1, 3, 4)] == [True, True, False]
+    assert not has_file(Progress(), replace(FILE, number=1))
+    assert not has_file(progress, replace(FILE, version=200, path="shop/t/200/CDC000001.csv", number=1))
 
 
 def test_the_next_snapshot_names_the_last_file_of_each_sequence_that_is_read_now():

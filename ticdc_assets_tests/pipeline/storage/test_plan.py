@@ -10,8 +10,7 @@ import pytest
 from ticdc_assets.changes.typed import next_position
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState, commit_ranges
-from ticdc_assets.pipeline.storage.arrivals import series_of
-from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans
+from ticdc_assets.pipeline.storage.plan import FilePlan, FilePlans, series_of
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.schema.history.source_table import Stop
 from ticdc_assets.sources.storage.cursor import Cursor

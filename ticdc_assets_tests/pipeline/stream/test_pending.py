@@ -11,7 +11,7 @@ import pytest
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, TableState
 from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
-from ticdc_assets.pipeline.stream.ddl_source import DdlLog
+from ticdc_assets.pipeline.stream.context import DdlLog
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan

@@ -10,7 +10,7 @@ from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.commit_range import Hold, TableState
 from ticdc_assets.pipeline.record import unknown_table
 from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
-from ticdc_assets.pipeline.stream.ddl_source import DdlLog
+from ticdc_assets.pipeline.stream.context import DdlLog
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending, unknown_tables, unread_tables, with_waiting
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan

@@ -17,8 +17,7 @@ from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.model import TableSchema
-from ticdc_assets.sources.dump.compression import opened_in
-from ticdc_assets.sources.dump.listing import DumpedTable, is_csv_file, read_dump
+from ticdc_assets.sources.dump.listing import DumpedTable, is_csv_file, opened_in, read_dump
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets_tests.fixtures import CORPUS
 

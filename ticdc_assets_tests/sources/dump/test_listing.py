@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.errors import SourceError
-from ticdc_assets.sources.dump.compression import opened_in
-from ticdc_assets.sources.dump.listing import Dump, read_dump
+from ticdc_assets.sources.dump.listing import Dump, opened_in, read_dump
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets_tests.fixtures import CORPUS
 from ticdc_assets_tests.pipeline.load.dumps import METADATA

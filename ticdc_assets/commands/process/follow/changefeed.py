@@ -31,7 +31,7 @@ from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.pipeline.report import ChangelogReport
+    from ticdc_assets.pipeline.record import ChangelogReport
     from ticdc_assets.pipeline.run import ChangelogRun
     from ticdc_assets.pipeline.source import Pending
     from ticdc_assets.tables.control.records import WatermarkRecord

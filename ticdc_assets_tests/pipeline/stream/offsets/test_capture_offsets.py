@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ticdc_assets_tests.deliveries.wires import WIRES, OpenProtocol, Wire
+from ticdc_assets_tests.pipeline.changelog.findings import total
 from ticdc_assets_tests.pipeline.small_streams import (
     BY_TABLE,
     SmallStream,
@@ -230,7 +231,7 @@ def test_captures_that_overlap_are_read_once_also_of_rows_without_a_key(tmp_path
 
     assert states(lake) == {"a": "live"}
     assert ids(lake) == {"a": [1, 2, 3, 4, 5]}
-    assert report is not None and report.repeats == 0
+    assert report is not None and total(report).repeats == 0
 
 
 def test_two_messages_of_one_offset_that_differ_hold_their_tables(stream: SmallStream):

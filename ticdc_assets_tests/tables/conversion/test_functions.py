@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.changes.printed_values import printed_double, printed_float, printed_json, rounded_decimal
+from ticdc_assets.tables.conversion.functions import printed_double, printed_float, printed_json, rounded_decimal
 
 
 @pytest.mark.parametrize(
