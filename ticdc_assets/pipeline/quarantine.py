@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import History, fold_name
 from ticdc_assets.tso import is_tso, to_datetime
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
     from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
 
 CLOCKS_APART_MAX: Final = timedelta(minutes=10)

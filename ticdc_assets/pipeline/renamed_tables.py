@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ticdc_assets.tables.catalog import load_or_none
+from pyiceberg.table import Table
+
+from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.locations import parked, rename_tables
 from ticdc_assets.tables.progress import source_table_of
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.plan import Plan
-    from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.catalog import Identifier
 
 _CHANGELOG, _MIRROR, _HISTORY = "changelog", "mirror", "history_table"
 

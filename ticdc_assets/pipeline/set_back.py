@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.table import Table
+
 from ticdc_assets.errors import rebuild_command
-from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.iceberg.commits import other_table
 from ticdc_assets.tables.messages import MESSAGES
 from ticdc_assets.tables.set_back import RecordedSnapshot
@@ -21,13 +25,7 @@ _REMEDIES: Final = {
 """The control tables that can be given up, each with what is lost."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
     from ticdc_assets.tables.control.tables import Control
 

@@ -16,17 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from ticdc_assets.pipeline.commit_range import with_holds
+from ticdc_assets.notes import Note
+from ticdc_assets.pipeline.commit_range import CommitRange, Hold, with_holds
+from ticdc_assets.schema.history.source_table import History, SourceTable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.notes import Note
-    from ticdc_assets.pipeline.commit_range import CommitRange, Hold
     from ticdc_assets.pipeline.plan import Plan
     from ticdc_assets.pipeline.tasks import TaskReport
     from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.schema.history.source_table import History, SourceTable
     from ticdc_assets.sources.storage.scan_result import Problem
     from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
     from ticdc_assets.tables.progress import Files

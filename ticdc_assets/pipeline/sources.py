@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.config import CaptureSource, KafkaSource, MessagesSource, StorageSource
+from ticdc_assets.config import CaptureSource, Changefeed, KafkaSource, MessagesSource, StorageSource
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ticdc_assets.config import Changefeed
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.source import ChangeSource
     from ticdc_assets.pipeline.source_state import SourceState

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ticdc_assets.changes import layout
-from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.errors import DecodeError, TicdcAssetsError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.names.table_filter import ColumnSelectors
 from ticdc_assets.notes import Note
@@ -24,7 +24,6 @@ from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, Timeline
 
 if TYPE_CHECKING:
-    from ticdc_assets.errors import DecodeError
     from ticdc_assets.sources.capture import Message
     from ticdc_assets.spark import Workers
 

@@ -6,7 +6,7 @@ landed Kafka messages. A log is a fixed view: driver and workers read the same m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -21,8 +21,6 @@ from ticdc_assets.sources.message_block import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     OffsetRange = tuple[int, int]
 
 

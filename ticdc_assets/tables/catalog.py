@@ -24,6 +24,7 @@ from pyiceberg.typedef import Identifier
 from sqlalchemy import Select, bindparam, select
 
 from ticdc_assets.catalog_answers import advice_for_catalog
+from ticdc_assets.config import CatalogConfig
 from ticdc_assets.config.model.object_store import PYARROW_ADVICE, StoreType
 from ticdc_assets.errors import ConfigError, SourceError
 from ticdc_assets.faults import redacted_error
@@ -31,8 +32,6 @@ from ticdc_assets.tables.iceberg.metadata import read, updated
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.hive import HiveCatalog
-
-    from ticdc_assets.config import CatalogConfig
 
 
 BUSY_SECONDS_MAX: Final = 30

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -43,8 +44,6 @@ from ticdc_assets.tables.progress import (
 from ticdc_assets.tables.written_with import HISTORY, SETTINGS, Fit, KnownHistory, KnownSettings
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
     from ticdc_assets.tables.set_back import RecordedSnapshot
 
 COMMIT_DAY: Final = "commit_day"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 
 from ticdc_assets.errors import ConfigError, StaleRunError
 from ticdc_assets.failpoints import Failpoint, hit
 from ticdc_assets.tables.changelog import COMMIT_DAY, COMMIT_TRIES_MAX
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
 from ticdc_assets.tables.progress import CHANGEFEED
-
-if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
 
 DayFiles = dict[str, "DataFile"]
 """The data files of one day, by URI."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 from pyiceberg.types import NestedField, StructType
 
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.iceberg.commits import COMMITS_AT_ONCE
 from ticdc_assets.tables.progress import field_ids_by_uid
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyiceberg.table.snapshots import Operation, ancestors_of
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
 from ticdc_assets.tables.progress import CHANGEFEED, summary_of
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 _APPLICATION: Final = "spark.app.id"
 _FILES: Final = ("added-data-files", "deleted-data-files")

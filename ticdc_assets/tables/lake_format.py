@@ -8,16 +8,15 @@ property has format 1. A change of the columns or properties raises `FORMAT`.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 
 from ticdc_assets import __version__
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.iceberg.commits import NOT_KNOWN, refreshed, transaction
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 FORMAT: Final = 1
 FORMAT_PROPERTY: Final = "ticdc.format"

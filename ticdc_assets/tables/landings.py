@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile, ManifestEntry
+from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, TimestamptzType
 
 from ticdc_assets.errors import LakeError
@@ -20,10 +22,6 @@ from ticdc_assets.tables.messages import (
     another_landing,
     landed_offsets,
 )
-
-if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile, ManifestEntry
-    from pyiceberg.table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog
 
 from ticdc_assets import names
+from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.schema.history.source_table import History, SourceTable, fold_name
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace, load_or_none
 from ticdc_assets.tables.progress import source_table_of
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
-    from ticdc_assets.config import Changefeed, Config
 
 
 @dataclass(frozen=True, slots=True)

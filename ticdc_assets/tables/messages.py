@@ -14,12 +14,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,
@@ -40,10 +42,6 @@ from ticdc_assets.tables.iceberg.types import arrow_field
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_of
 from ticdc_assets.tables.lake_format import MARK, load_control_table, marked
 from ticdc_assets.tables.progress import CHANGEFEED, RUN_ID, newest_summary
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 MESSAGES: Final = "messages"
 OFFSETS: Final = "ticdc.offsets"

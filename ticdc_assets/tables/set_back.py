@@ -8,16 +8,12 @@ with its records is not set back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from pyiceberg.table import Table
 from pyiceberg.table.snapshots import ancestors_of
 
 from ticdc_assets.errors import SetBackError
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyiceberg.table import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import And, EqualTo, GreaterThan, GreaterThanOrEqual, LessThanOrEqual
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThan, GreaterThanOrEqual, LessThanOrEqual
+from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import ConfigError
@@ -22,10 +23,6 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.schema.history.written_settings import WrittenSettings
 from ticdc_assets.tables.progress import Progress, progress_of
-
-if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.table import Table
 
 HISTORY: Final = "ticdc.history"
 SETTINGS: Final = "ticdc.settings"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual, Or
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import StaticTable, Table
 
@@ -27,7 +27,6 @@ from ticdc_assets.pipeline.changelog.dedup import CommitTsRange, RepeatReport, w
 from ticdc_assets.pipeline.tasks import ChangelogPart
 
 if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table.metadata import TableMetadata
 
 ROWS_MAX: Final = 2_000_000

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
 
 from ticdc_assets.errors import SetBackError
 from ticdc_assets.faults import of_one_table
 from ticdc_assets.notes import UNFIT_CHANGELOGS, Note, NoteCode
 from ticdc_assets.pipeline.history.refusals import undetermined, versions_between
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.segments import changelog_files
 from ticdc_assets.pipeline.set_back import require_whole
+from ticdc_assets.schema.history.source_table import History, SourceTable
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.history.writer import ALL_KEYS, NOTHING, HistoryPlan, HistoryState, state_of
+from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.mirror.exchanged_rows import is_awaited
 from ticdc_assets.tables.progress import Progress, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyiceberg.table import Table
-
-    from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.plan import Plan
-    from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
-    from ticdc_assets.tables.locations import TableLocations
 
 
 @dataclass(frozen=True, slots=True)

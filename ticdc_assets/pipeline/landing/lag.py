@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from ticdc_assets.config import KafkaSource
+from ticdc_assets.config import KafkaSource, OffsetRule
+from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.landed_log import landed_log
 from ticdc_assets.pipeline.landing.message_heads import WATERMARK, message_head
 from ticdc_assets.pipeline.landing.plan import PendingOffsets, pending_offsets
 from ticdc_assets.pipeline.source_state import PartitionLag, SourceState, TopicLag
 from ticdc_assets.pipeline.stream_options import options_of
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.client import KafkaClient
 from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.sources.kafka.same_topic import messages_of_sound_topics
@@ -26,10 +28,7 @@ from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets
 
 if TYPE_CHECKING:
-    from ticdc_assets.config import OffsetRule
-    from ticdc_assets.errors import TopicError
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.sources.capture import Message
 
 LAST_MESSAGES: Final = 64
 """The last messages of a partition in which a watermark is searched first. TiCDC sends about one each second."""

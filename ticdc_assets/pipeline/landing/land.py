@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.table import Table
+
 from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import StaleRunError, TopicError
 from ticdc_assets.failpoints import Failpoint, hit
@@ -26,20 +28,17 @@ from ticdc_assets.pipeline.landing.worker import LandedRange, LandingTask, land_
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.plurals import counted
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.ranges import OffsetRange
 from ticdc_assets.sources.kafka.requests import RETRY_TIMEOUT_S
-from ticdc_assets.spark import LocalWorkers
+from ticdc_assets.spark import LocalWorkers, Workers
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.messages import LandedOffsets, LandedPartition
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.sources.capture import Message
-    from ticdc_assets.sources.kafka.ranges import OffsetRange
-    from ticdc_assets.spark import Workers
 
 LOCAL_OFFSETS_MAX: Final = 20_000
 """Up to this many offsets are read in this process, because starting Spark takes longer."""

@@ -23,16 +23,13 @@ from ticdc_assets.pipeline.landing.segment_rows import BODIES, SegmentRows, mill
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES
 from ticdc_assets.sources import message_block
 from ticdc_assets.sources.capture import START, MessagePosition
-from ticdc_assets.sources.message_block import Bodies, Ints, MessageBlock, MessageHeads
-from ticdc_assets.sources.message_log import PassedMessages
+from ticdc_assets.sources.message_block import Bodies, Ints, MessageBlock, MessageHeads, TopicPartition
+from ticdc_assets.sources.message_log import LogPart, PassedMessages, Suffice, UnreadOffsets
 from ticdc_assets.tables import messages as messages_table
-from ticdc_assets.tables.landings import landings_of
+from ticdc_assets.tables.landings import LandedSegment, Landing, landings_of
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.sources.message_block import TopicPartition
-    from ticdc_assets.sources.message_log import LogPart, Suffice, UnreadOffsets
-    from ticdc_assets.tables.landings import LandedSegment, Landing
 
 
 OPEN_FILES_MAX: Final = 128

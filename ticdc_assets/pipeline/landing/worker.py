@@ -6,27 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
 
+from ticdc_assets.config import KafkaSource
 from ticdc_assets.errors import TopicError
 from ticdc_assets.pipeline.landing.message_heads import message_heads
-from ticdc_assets.pipeline.landing.records import RowGroups
+from ticdc_assets.pipeline.landing.records import PartitionRecords, RowGroup, RowGroups
 from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.sources.capture import Message
 from ticdc_assets.sources.kafka.client import KafkaClient
+from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
 from ticdc_assets.sources.kafka.same_topic import mark_of
+from ticdc_assets.sources.message_block import MessageHeads
 from ticdc_assets.tables.iceberg.parquet import DataFileWriter
 from ticdc_assets.tables.iceberg.written_file import WrittenFile
-
-if TYPE_CHECKING:
-    from ticdc_assets.config import KafkaSource
-    from ticdc_assets.pipeline.landing.records import PartitionRecords, RowGroup
-    from ticdc_assets.sources.capture import Message
-    from ticdc_assets.sources.kafka.ranges import KafkaPartition, OffsetRange
-    from ticdc_assets.sources.message_block import MessageHeads
 
 _DAY_MS: Final = 86_400_000
 _NO_DAY: Final = -1

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.table import Table
+
 from ticdc_assets.errors import ConfigError, SchemaError
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
@@ -25,17 +27,14 @@ from ticdc_assets.protocols.dump.rows import DumpFile
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.fold.loaded import created, has_stored_columns
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.sources.dump.listing import is_csv_file, opened_in
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources.dump.listing import Chunk, DumpedTable, is_csv_file, opened_in
 from ticdc_assets.sources.filesystem import open_root
 from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.model import TableSchema
-    from ticdc_assets.sources.dump.listing import Chunk, DumpedTable
 
 ROUND_BYTES: Final = 4 << 30
 """A round ends after the table that reaches this size. A killed load repeats at most one round."""

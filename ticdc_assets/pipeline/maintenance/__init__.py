@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyiceberg.table import Table
 
 from ticdc_assets.config import KafkaSource, MessagesSource
 from ticdc_assets.errors import SourceError, StaleRunError
@@ -19,25 +21,20 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.set_back import recorded_snapshots, require_control_tables
 from ticdc_assets.pipeline.storage.late_files import take_in_late_files
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.offsets.ranges import Window
 from ticdc_assets.plurals import counted
 from ticdc_assets.tables import messages as messages_table
 from ticdc_assets.tables.catalog import Identifier, load_or_none
+from ticdc_assets.tables.control.records import RecordPosition
 from ticdc_assets.tables.control.retention import thin
-from ticdc_assets.tables.landings import landings_of, remove_landings
+from ticdc_assets.tables.control.tables import Control
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
+from ticdc_assets.tables.landings import LandedSegment, Landing, landings_of, remove_landings
 from ticdc_assets.tables.maintenance.compaction import compact, has_many_files
 from ticdc_assets.tables.maintenance.orphan_files import Leftover, neighbours, sweep
 from ticdc_assets.tables.maintenance.snapshot_expiry import Expiry, expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
 from ticdc_assets.work_progress import OnProgress, each_counted, no_progress
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.pipeline.stream.offsets.ranges import Window
-    from ticdc_assets.tables.control.records import RecordPosition
-    from ticdc_assets.tables.control.tables import Control
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-    from ticdc_assets.tables.landings import LandedSegment, Landing
 
 OLDER_THAN_HOURS: Final = 24
 """Minimum age of anything that is removed: younger files may be about to be published, younger snapshots may be in use.

@@ -13,13 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyiceberg.table import Table
 
 from ticdc_assets.errors import LakeError
 from ticdc_assets.faults import of_one_table
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.maintenance import DAYS_KEPT, each_table
-from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.spark import SparkWorkers, Workers
 from ticdc_assets.tables.control.retention import thin
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.maintenance.compaction import (
     FILES_MAX,
     FileCounts,
@@ -34,14 +38,6 @@ from ticdc_assets.tables.maintenance.compaction import (
 from ticdc_assets.tables.maintenance.rewrite_worker import RewriteTask, rewrite
 from ticdc_assets.tables.maintenance.snapshot_expiry import expire, expiry_of
 from ticdc_assets.tables.progress import source_table_of
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.spark import Workers
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-
 
 ROUND_EVERY_S: Final = 30.0
 STEPS_S: Final = 2.0

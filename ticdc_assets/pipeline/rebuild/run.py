@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from ticdc_assets.errors import ConfigError, NotYetError, StaleRunError
 from ticdc_assets.faults import interrupted_by, redacted_error
 from ticdc_assets.notes import LAKE_FAULTS, Note, NoteCode, of_codes
 from ticdc_assets.pipeline.history_tables.run import run_histories
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.segments import reached_versions
 from ticdc_assets.pipeline.plan import Plan
 from ticdc_assets.pipeline.rebuild.changelog import changelog_from_source, check_can_be_read_again
@@ -28,17 +29,13 @@ from ticdc_assets.pipeline.renamed_tables import rename_changelogs, rename_histo
 from ticdc_assets.pipeline.run.mirrors import MirrorReport, record_mirrors
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceTable, fold_name
 from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.control.records import WatermarkRecord
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.mirror.clone import clone_of
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 from ticdc_assets.work_progress import OnProgress, no_progress
-
-if TYPE_CHECKING:
-    from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control.records import WatermarkRecord
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 Answer = TypeVar("Answer")
 

@@ -7,36 +7,34 @@ record names, and never at the newest one.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
+from pyiceberg.table import DataScan, Table
 
 from ticdc_assets import spark
+from ticdc_assets.config import Changefeed, Config
 from ticdc_assets.errors import ConfigError, MachineError, NotYetError
 from ticdc_assets.names import quote_path
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.catalog import Identifier
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import duckdb
     import pandas
     import polars
-    import pyarrow as pa
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
-    from pyiceberg.table import DataScan, Table
     from pyspark.sql import DataFrame
 
-    from ticdc_assets.config import Changefeed, Config
-    from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 
 MIRROR: Final = "mirror"
 CHANGELOG: Final = "changelog"

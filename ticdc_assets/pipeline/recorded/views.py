@@ -8,7 +8,7 @@ the view is made, all else after that, so that a run that ended early is continu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,21 +25,18 @@ from ticdc_assets.pipeline.commit_range import TableState
 from ticdc_assets.pipeline.history.knowledge import LakeKnowledge
 from ticdc_assets.pipeline.quarantine import last_whole
 from ticdc_assets.plurals import counted
+from ticdc_assets.schema.history.source_table import History
 from ticdc_assets.tables.catalog import Identifier, ensure_namespace
 from ticdc_assets.tables.control.records import ViewRecord
 from ticdc_assets.tables.control.tables import everybody, nobody
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.views import JvmViews, ShownSnapshot
-from ticdc_assets.tables.locations import with_digest
+from ticdc_assets.tables.locations import TableLocations, with_digest
 from ticdc_assets.tso import now
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-    from ticdc_assets.tables.locations import TableLocations
 
 VIEWS_AT_ONCE: Final = 8
 TRIES_MAX: Final = 5

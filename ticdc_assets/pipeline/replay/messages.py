@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TicdcAssetsError
 from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayInput, Targets, above
@@ -34,9 +33,7 @@ from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.sources.message_log import CaptureLog, PassedMessages, numbered_messages, placed_messages
-
-if TYPE_CHECKING:
-    from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
+from ticdc_assets.tables.control.records import QuarantinedRecord, RecordPosition
 
 Found = tuple[int, Message]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ticdc_assets.changes.typed import line_of
 from ticdc_assets.errors import TicdcAssetsError
@@ -20,11 +19,9 @@ from ticdc_assets.pipeline.replay.context import Judged, ReplayContext, ReplayIn
 from ticdc_assets.pipeline.storage.batch import decoding_of
 from ticdc_assets.pipeline.storage.decode import decode
 from ticdc_assets.pipeline.tasks import DecodeTask, FileReport, FileState, TaskFile, TaskReport
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import fold_name
-
-if TYPE_CHECKING:
-    from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.tables.control.records import QuarantinedRecord
+from ticdc_assets.tables.control.records import QuarantinedRecord
 
 
 class StorageReplay:

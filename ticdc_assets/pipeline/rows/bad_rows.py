@@ -22,13 +22,11 @@ from ticdc_assets.changes.typed import Reading, TypedChanges, text_reading, with
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.rows.fit import own_name
-from ticdc_assets.protocols.values.text import DATE_KINDS
-from ticdc_assets.schema.model import Kind
+from ticdc_assets.protocols.values.text import DATE_KINDS, TextForms
+from ticdc_assets.schema.model import Column, Kind, TableSchema
 
 if TYPE_CHECKING:
     from ticdc_assets.protocols.columnar.raw_rows import RawRows
-    from ticdc_assets.protocols.values.text import TextForms
-    from ticdc_assets.schema.model import Column, TableSchema
 
 BAD_RECORDS_MAX: Final = 1000
 """A file with more bad records stops its table: so many are no accident, and they would fill the quarantine."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ticdc_assets.schema.history.source_table import SchemaPeriod
-
-if TYPE_CHECKING:
-    from ticdc_assets.schema.history.source_table import Timeline
+from ticdc_assets.schema.history.source_table import SchemaPeriod, Timeline
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table import Table
+
 from ticdc_assets.notes import Note
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import Hold
 from ticdc_assets.pipeline.source import SourceBatch
 from ticdc_assets.pipeline.storage.late_files import newly_closed
+from ticdc_assets.pipeline.storage.plan import FilePlans
 from ticdc_assets.pipeline.storage.record import advanced, held_by_files, unknown_tables, warnings_of
 from ticdc_assets.pipeline.tasks import DecodeTask, FileDecoding, FileReport, FileState, TaskReport, pack
 from ticdc_assets.plurals import counted
 from ticdc_assets.protocols.canal_json import decoder as canal_json
-from ticdc_assets.schema.history.source_table import SchemaPeriod
+from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, SourceTable
+from ticdc_assets.sources.storage.paths import SourceFile
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
+from ticdc_assets.tables.progress import Files
 from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.storage.pending import StoragePending
-    from ticdc_assets.pipeline.storage.plan import FilePlans
-    from ticdc_assets.schema.history.source_table import SchemaGap, SourceTable
-    from ticdc_assets.sources.storage.paths import SourceFile
-    from ticdc_assets.tables.progress import Files
 
 
 class StorageBatch(SourceBatch):

@@ -6,19 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ticdc_assets.notes import LAKE_FAULTS
-from ticdc_assets.pipeline.commit_range import TableState
+from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.late_statements import is_unrecorded
 from ticdc_assets.pipeline.record import unknown_id
 from ticdc_assets.pipeline.source import Pending
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.tables.control.records import TableRecord
 
 if TYPE_CHECKING:
-    from ticdc_assets.pipeline.commit_range import CommitRange
-    from ticdc_assets.schema.history.source_table import SourceName
     from ticdc_assets.sources.storage.cursor import Cursor
     from ticdc_assets.sources.storage.paths import SourceFile
     from ticdc_assets.sources.storage.scan_result import Problem, Scan
-    from ticdc_assets.tables.control.records import TableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ is left where its table is held. The history gives the tables whose rows a file 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,13 +17,10 @@ from ticdc_assets.changes.typed import next_position
 from ticdc_assets.pipeline.commit_range import CommitRange, is_held, may_have_rows
 from ticdc_assets.pipeline.tasks import TaskFile
 from ticdc_assets.schema.history.source_table import History, SchemaPeriod, SourceName, Timeline, fold_name
-from ticdc_assets.sources.storage.paths import path_below
+from ticdc_assets.sources.storage.paths import SourceFile, path_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ticdc_assets.sources.storage.cursor import Cursor
-    from ticdc_assets.sources.storage.paths import SourceFile
     from ticdc_assets.tables.progress import Files, Progress
 
 

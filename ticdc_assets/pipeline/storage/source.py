@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SourceError
@@ -41,9 +42,6 @@ from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 from ticdc_assets.tso import now
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 
 class StorageChanges(ChangeSource[StoragePending]):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.table import Table
+
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.changelog.tables import target_of
 from ticdc_assets.pipeline.commit_range import CommitRange, Hold, is_held, may_have_rows
@@ -26,17 +28,14 @@ from ticdc_assets.pipeline.stream.pending import (
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.tasks import FileReport, FileState, Target, TaskReport
 from ticdc_assets.plurals import counted
+from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
-from ticdc_assets.tables.progress import progress_of
+from ticdc_assets.tables.progress import Files, progress_of
 from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.stream.context import StreamContext
-    from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.schema.history.source_table import SourceName, SourceTable
-    from ticdc_assets.tables.progress import Files
 
 STRETCH_BATCHES_MAX: Final = 5
 """Rows of a task are held in memory until it is sorted; a batch has at most about 8 MiB."""

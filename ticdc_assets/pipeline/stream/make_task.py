@@ -16,15 +16,14 @@ from ticdc_assets.pipeline.stream.decode.task import (
     SchemaVersion,
     Stretch,
 )
+from ticdc_assets.pipeline.tasks import Target
 from ticdc_assets.schema.history.source_table import fold_name
-from ticdc_assets.sources.message_log import LogPart
+from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.sources.message_log import LogPart, MessageLog
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.context import StreamContext
     from ticdc_assets.pipeline.stream.pending import StreamPending
-    from ticdc_assets.pipeline.tasks import Target
-    from ticdc_assets.schema.model import TableSchema
-    from ticdc_assets.sources.message_log import MessageLog
 
 
 def tasks_of(

@@ -17,16 +17,15 @@ from ticdc_assets.pipeline.stream.blocked_topics import CaptureHolds
 from ticdc_assets.pipeline.stream.decode.official_canal import StatementPositions
 from ticdc_assets.pipeline.stream.decode.task import MessageName
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.schema.history.source_table import SourceName, SourceTable, fold_name
 from ticdc_assets.schema.model import TableName
 from ticdc_assets.tables.control.records import TableRecord
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.context import DdlLog
-    from ticdc_assets.pipeline.stream.scan.avro import AvroScan
-    from ticdc_assets.schema.history.source_table import SourceName, SourceTable
 
 _WAITING: Final = str(TableState.WAITING)
 _MISPLACED: Final = (

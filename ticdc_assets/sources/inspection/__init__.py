@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ticdc_assets.config import KafkaStart, Protocol, SchemaRegistry, SinkOptions
+from ticdc_assets.config import KafkaSource, KafkaStart, Protocol, SchemaRegistry, SinkOptions
 from ticdc_assets.config.keys.kafka import LOGIN_PARAMETERS, kafka_of_sink_uri
 from ticdc_assets.config.model.sink import KAFKA_SCHEMES, split_uri
 from ticdc_assets.config.reading.secrets import query_of, redacted
@@ -25,9 +25,6 @@ from ticdc_assets.sources.kafka.ranges import pending_ranges
 from ticdc_assets.sources.schema_registry import RegistryClient
 from ticdc_assets.sources.storage.paths import METADATA
 from ticdc_assets.work_progress import OnProgress, no_progress
-
-if TYPE_CHECKING:
-    from ticdc_assets.config import KafkaSource
 
 __all__ = ["Bounds", "Inspection", "inspect_kafka", "inspect_source"]
 

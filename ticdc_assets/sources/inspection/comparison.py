@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ticdc_assets.config import SinkOptions
+from ticdc_assets.sources.inspection.report import Inspection
 from ticdc_assets.sources.inspection.settings import NOT_SHOWN
-
-if TYPE_CHECKING:
-    from ticdc_assets.config import SinkOptions
-    from ticdc_assets.sources.inspection.report import Inspection
 
 
 @dataclass(frozen=True, slots=True)

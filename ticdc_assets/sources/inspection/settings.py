@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -19,8 +20,6 @@ from ticdc_assets.protocols.registry.detection import MessageForm, avro_modes
 from ticdc_assets.sources.inspection.traits import Traits, options_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ticdc_assets.sources.inspection.report import Inspection
     from ticdc_assets.sources.inspection.traits import MessageOrigin
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import TopicError
 from ticdc_assets.sources.capture import Message, digest_of
-from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange
+from ticdc_assets.sources.kafka.ranges import CREATED_AGAIN, KafkaPartition, OffsetRange, Offsets
 
 if TYPE_CHECKING:
     from ticdc_assets.sources.kafka.client import KafkaClient
-    from ticdc_assets.sources.kafka.ranges import Offsets
 
 Read = dict[KafkaPartition, list["Message"]]
 

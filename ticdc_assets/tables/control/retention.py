@@ -12,18 +12,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.table import Table, Transaction
 
 from ticdc_assets.errors import NotYetError
-from ticdc_assets.tables.control.tables import committed
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table, Transaction
-
-    from ticdc_assets.tables.control.tables import Control
+from ticdc_assets.tables.control.tables import Control, committed
 
 PINNED: Final = "ticdc.pinned-tsos"
 """The property of `watermarks` that names the TSOs whose records stay."""

@@ -15,6 +15,7 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThan, LessThanOrEqual, Or
 from pyiceberg.table import Table, Transaction
@@ -47,8 +48,6 @@ from ticdc_assets.tables.maintenance.grown import is_scattered, last_row, merge_
 from ticdc_assets.tso import is_tso, now, to_datetime
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
     from ticdc_assets.schema.ddl_event import DdlEvent
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from ticdc_assets.changes.layout import IS_CURRENT, VALIDITY_COLUMNS, LakeColumn
@@ -40,9 +41,6 @@ from ticdc_assets.tables.progress import (
     source_table_of,
     stale,
 )
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
 
 ALL_KEYS: Final = 0
 """The TSO of `HistoryPlan.again` from which every key has changes."""

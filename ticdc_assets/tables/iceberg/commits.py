@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableUpdate
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.stack_frames import causes_of, java_classes
 from ticdc_assets.tables.iceberg.metadata import updated
-
-if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.update import TableUpdate
 
 COMMITS_AT_ONCE: Final = 4  # these threads wait for the catalog and the file system more than for the processor
 NOT_KNOWN: Final = (CommitFailedException, CommitStateUnknownException)

@@ -15,13 +15,12 @@ from py4j.protocol import Py4JJavaError
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.tables.iceberg.deletion_vectors import DeletionVector, puffin_of
-from ticdc_assets.tables.iceberg.jvm import kind
+from ticdc_assets.tables.iceberg.jvm import JvmTable, kind
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from ticdc_assets.tables.iceberg.jvm import JvmTable
 
 _NOT_VALID: Final = "ValidationException"  # raised for an update of data files that another run has removed
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import StaleRunError
 from ticdc_assets.names import quote_path
-from ticdc_assets.tables.iceberg.jvm import content_files, planned_files
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable, content_files, planned_files
 from ticdc_assets.tables.iceberg.row_delta import PlannedCommit
 from ticdc_assets.tables.iceberg.types import arrow_field
 from ticdc_assets.tables.iceberg.written_file import WrittenFile, data_file_shown
@@ -25,8 +25,6 @@ from ticdc_assets.tables.maintenance.rewrite_worker import OldFile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog, JvmTable
 
 
 FILES_MAX: Final = 64

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.types import PrimitiveType
-
-if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask, Table, Transaction
 
 MINUTES_KEPT: Final = 1
 """How long a replaced snapshot of such a table stays. Each commit writes all of them again, and runs commit twice.

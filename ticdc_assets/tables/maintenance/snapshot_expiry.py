@@ -14,9 +14,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -31,11 +34,6 @@ from ticdc_assets.tables.messages import OFFSETS
 from ticdc_assets.tables.progress import WATERMARK
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
-
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 _PROGRESS: Final = frozenset({WATERMARK, OFFSETS})

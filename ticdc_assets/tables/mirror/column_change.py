@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pyiceberg.table import Table
 
 from ticdc_assets.changes.layout import COMMIT_TS, COMMIT_TS_COLUMN, LakeColumn, mirror_columns
 from ticdc_assets.names import column_name
@@ -21,8 +22,6 @@ from ticdc_assets.tables.mirror.partitioning import PlacedField, spec_steps
 from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
 Step = Callable[[Any, "JvmCatalog"], None]

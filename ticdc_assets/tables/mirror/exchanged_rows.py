@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.names import quote
@@ -20,8 +21,6 @@ from ticdc_assets.tables.conversion.literals import literal
 from ticdc_assets.tables.progress import field_ids_by_uid
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
     from ticdc_assets.schema.history.source_table import Version
 
 EXCHANGED: Final = "ticdc.exchanged"

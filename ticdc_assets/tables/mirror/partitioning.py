@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, parse_transform
 
 from ticdc_assets.changes.layout import LakeColumn
@@ -22,16 +23,11 @@ from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
+from ticdc_assets.schema.model import Column
 from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.iceberg.schema_step import SpecField, SpecStep, free_name
 from ticdc_assets.tables.iceberg.types import iceberg_type
 from ticdc_assets.tables.progress import field_ids_by_uid
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyiceberg.table import Table
-
-    from ticdc_assets.schema.model import Column
 
 
 @dataclass(frozen=True, slots=True)

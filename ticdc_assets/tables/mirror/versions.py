@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.changes.layout import COMMIT_TS
@@ -26,6 +27,7 @@ from ticdc_assets.schema.evolution.schema_state import (
 )
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
+from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.conversion.convert import converted_value, is_refused
 from ticdc_assets.tables.iceberg.properties import COLUMNS, EFFECTS, VERSION
 from ticdc_assets.tables.mirror import exchanged_rows as exchange_sql
@@ -38,11 +40,6 @@ from ticdc_assets.tables.mirror.partition_conditions import doubt_condition, row
 from ticdc_assets.tables.mirror.partitioning import fields_at
 from ticdc_assets.tables.mirror.size import has_files
 from ticdc_assets.tables.progress import Progress, columns_property, progress_of, source_table_of
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.tables.catalog import Identifier
 
 
 class VersionSteps:

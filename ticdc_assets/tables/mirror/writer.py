@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from ticdc_assets.advice import Advice
@@ -42,9 +42,6 @@ from ticdc_assets.tables.progress import (
     source_table_of,
     stale,
 )
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.rows.fit import ColumnRules, LeavesOut
-from ticdc_assets.schema.history.source_table import SchemaPeriod
+from ticdc_assets.schema.history.source_table import SchemaGap, SchemaPeriod, Timeline
 from ticdc_assets.tso import LOGICAL_BITS
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
     from ticdc_assets.protocols.events import RowEvent
     from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.schema.history.source_table import SchemaGap, Timeline
 
 _SECOND_MS: Final = 1000
 

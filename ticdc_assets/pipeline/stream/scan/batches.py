@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.rows.place import Ints
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.ranges import TopicPartition
+from ticdc_assets.pipeline.stream.scan.avro import AvroScan, AvroTable
 from ticdc_assets.pipeline.stream.scan.heads import watermarks_of
 from ticdc_assets.pipeline.stream.scan.result import RunningMaxima, StreamScan
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, avro_schema, first_row, infer_from_schema
@@ -23,14 +24,11 @@ from ticdc_assets.protocols.avro.decoder import HEAD_BYTES
 from ticdc_assets.protocols.columnar.message_rows import RowHeaders
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import fold_name
+from ticdc_assets.sources.capture import Message
+from ticdc_assets.sources.message_block import MessageHeads
 from ticdc_assets.tso import LOGICAL_BITS
-
-if TYPE_CHECKING:
-    from ticdc_assets.pipeline.stream.scan.avro import AvroScan, AvroTable
-    from ticdc_assets.schema.ddl_event import DdlEvent
-    from ticdc_assets.sources.capture import Message
-    from ticdc_assets.sources.message_block import MessageHeads
 
 INFERENCES_MAX: Final = 4
 """The number of rows of a table, the earliest ones of a batch, from which columns are inferred."""

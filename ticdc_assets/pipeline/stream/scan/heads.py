@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,7 @@ from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.columnar.message_rows import Bulk, RowHeaders, heads_of
 from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.registry import REGISTRY
-
-if TYPE_CHECKING:
-    from ticdc_assets.sources.message_block import MessageHeads
+from ticdc_assets.sources.message_block import MessageHeads
 
 THREADS_MAX: Final = 4
 """Reading the file and adding to the scan, which one thread does, take about a quarter of the time."""
