@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
 
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.evolution.schema_state import FillColumn
-from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.schema.history.source_table import SourceTable
+from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets.tables.written_with import SETTINGS, written_history_of
 from ticdc_assets.tso import now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyiceberg.table import Table
-
     from ticdc_assets.pipeline.commit_range import CommitRange, Hold
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.control.records import WatermarkRecord
     from ticdc_assets.tables.locations import TableLocations
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
 
 from ticdc_assets.changes import layout
 from ticdc_assets.errors import ConfigError, SetBackError, SourceError
@@ -29,26 +30,23 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.quarantine import READ_AGAIN, quarantined_by_table
 from ticdc_assets.pipeline.run import run_of
 from ticdc_assets.pipeline.set_back import require_whole
-from ticdc_assets.schema.history.source_table import SourceName, fold_name
+from ticdc_assets.pipeline.source import ChangeSource, Pending
+from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.schema.history.written_history import WrittenHistory
 from ticdc_assets.spark import SparkWorkers
+from ticdc_assets.tables.catalog import Identifier
 from ticdc_assets.tables.changelog_day import DayFiles, files_of, replace_day, require_unchanged
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord, WatermarkRecord
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tables.iceberg.properties import REPLAYED
+from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.replayed import Replayed, unfollowed
 from ticdc_assets.tables.written_with import written_history_of
 from ticdc_assets.tso import from_physical_ms, now
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
-
-    from ticdc_assets.pipeline.source import ChangeSource, Pending
-    from ticdc_assets.schema.history.source_table import History, SourceTable
-    from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-    from ticdc_assets.tables.locations import TableLocations
     from ticdc_assets.tables.mirror.clone import Clone
 
 

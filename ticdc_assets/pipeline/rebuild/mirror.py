@@ -9,9 +9,10 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 from ticdc_assets.changes.layout import COMMIT_TS_COLUMN
 from ticdc_assets.errors import ConfigError
@@ -19,17 +20,21 @@ from ticdc_assets.faults import interrupted_by
 from ticdc_assets.names import column_name
 from ticdc_assets.notes import UNFIT_CHANGELOGS
 from ticdc_assets.pipeline.changed_settings import settings_hold
+from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.mirror.pending import mirror_of
 from ticdc_assets.pipeline.mirror.rounds import Failure, MirrorJob, catch_up
 from ticdc_assets.pipeline.mirror.segments import reached_versions, segments
 from ticdc_assets.pipeline.mirror.writers import options_of, writer_of
 from ticdc_assets.pipeline.set_back import require_whole
 from ticdc_assets.schema.evolution.schema_state import TruncateRows
-from ticdc_assets.schema.history.source_table import Version
+from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.schema.history.written_history import effects_digest
 from ticdc_assets.spark import SparkWorkers
-from ticdc_assets.tables.catalog import load_or_none
+from ticdc_assets.tables.catalog import Identifier, load_or_none
+from ticdc_assets.tables.control.records import TableRecord
+from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.properties import BORN, EFFECTS, REPLAYED, VERSION
+from ticdc_assets.tables.locations import TableLocations
 from ticdc_assets.tables.mirror.branch import MirrorBranch
 from ticdc_assets.tables.mirror.clone import clone_of
 from ticdc_assets.tables.mirror.column_change import columns_at
@@ -37,18 +42,6 @@ from ticdc_assets.tables.mirror.partitioning import fields_at
 from ticdc_assets.tables.mirror.writer import first_keyed
 from ticdc_assets.tables.progress import Progress, progress_of, source_table_of
 from ticdc_assets.tables.replayed import unfollowed
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyiceberg.table import Table
-
-    from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import SourceTable
-    from ticdc_assets.tables.catalog import Identifier
-    from ticdc_assets.tables.control.records import TableRecord
-    from ticdc_assets.tables.iceberg.jvm import JvmCatalog
-    from ticdc_assets.tables.locations import TableLocations
 
 
 class NotMadeError(Exception):

@@ -19,18 +19,16 @@ from ticdc_assets.pipeline.stream_options import options_of
 from ticdc_assets.plurals import counted
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.schema_state import TruncateRows
-from ticdc_assets.schema.history.source_table import SourceTable
-from ticdc_assets.sources.message_log import CaptureLog
+from ticdc_assets.schema.history.source_table import History, SourceTable
+from ticdc_assets.schema.model import TableName
+from ticdc_assets.sources.message_log import CaptureLog, MessageLog
 from ticdc_assets.tables.catalog import open_catalog
+from ticdc_assets.tables.control.records import WatermarkRecord
 from ticdc_assets.tables.control.tables import Control
 from ticdc_assets.tso import is_tso
 
 if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
-    from ticdc_assets.schema.history.source_table import History
-    from ticdc_assets.schema.model import TableName
-    from ticdc_assets.sources.message_log import MessageLog
-    from ticdc_assets.tables.control.records import WatermarkRecord
 
 
 def message_log(lake: Lake) -> MessageLog:

@@ -15,7 +15,7 @@ from ticdc_assets.changes.layout import IS_CURRENT, VALID_FROM, VALID_FROM_TIME,
 from ticdc_assets.pipeline.history.refusals import versions_between
 from ticdc_assets.pipeline.history.tables import empties, version_after
 from ticdc_assets.pipeline.recorded.lake import RecordedLake
-from ticdc_assets.schema.evolution.evolve import FillColumn
+from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.source_table import SourceTable
 from ticdc_assets.tables.mirror.effects import fill_value
 from ticdc_assets.tables.progress import field_ids_by_uid
