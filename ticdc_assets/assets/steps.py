@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 CODE_VERSION: Final = "1"
 """Raise this when the same stream gives another result than before."""
 
-SOURCE_TYPES: Final = "Column types are those of the source."
-"""Shown with the columns, as the lake may store them with another type."""
+SOURCE_TYPES: Final = "Column types are those of Iceberg; a description begins with the type at the source."
+"""Shown with the columns."""
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
 INPUT_VERSION_TAG: Final = "dagster/input_data_version/{}"

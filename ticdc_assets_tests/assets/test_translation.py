@@ -28,7 +28,7 @@ pytestmark = [  # Dagster's own, while it loads components
 
 TRANSLATION = {
     "key": "lake/{{ data.schema ~ '/' if data.schema else '' }}{{ data.name }}",
-    "group_name": "{{ 'marts' if data.kind == 'mirror' else spec.group_name }}",
+    "group_name": "{{ 'marts' if data.kind in ['mirror', 'history', 'watermarks'] else spec.group_name }}",
     "tags": {"domain": "crm"},
     "owners": ["team:data"],
     "kinds": ["tidb"],
@@ -80,6 +80,8 @@ def test_a_translation_in_yaml_changes_all_that_dagster_shows(tmp_path: Path):
     mirror = graph.get(MIRROR)
     assert (mirror.group_name, graph.get(CHANGES).group_name) == ("marts", "shop")
     assert (mirror.tags["domain"], list(mirror.owners), mirror.kinds) == ("crm", ["team:data"], {"tidb"})
+    edges = {(graph.get(up).group_name, node.group_name) for node in graph.asset_nodes for up in node.parent_keys}
+    assert {edge for edge in edges if edge[0] != edge[1]} == {("shop", "marts")}
     assert mirror.description == "shop.users"
     assert mirror.parent_keys == {CHANGES}
     assert {key.asset_key for key in graph.asset_check_keys if key.name == "not_held"} == {MIRROR}

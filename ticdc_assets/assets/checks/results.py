@@ -199,7 +199,9 @@ def checkpoint_near_clock(clock: Clock, is_sample: bool, limits: LagLimits = DEF
     if is_sample:
         return Verdict(True, f"The sample's stream ended {duration(lag)} ago; its lag always passes.")
     advice = "Check with `cdc cli changefeed query` that the changefeed is running and writes here."
-    return _within(limits, lag, "lag_seconds", f"The source's checkpoint is {duration(lag)} behind the clock", advice)
+    return _within(
+        limits, lag, "behind_clock_seconds", f"The source's checkpoint is {duration(lag)} behind the clock", advice
+    )
 
 
 def _within(limits: LagLimits, seconds: float, fact: str, what: str, advice: str) -> Verdict:

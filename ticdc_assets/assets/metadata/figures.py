@@ -51,7 +51,8 @@ _MEMBERS_MAX: Final = 100
 
 
 def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
-    """The TSO as text (browsers round large numbers), its time, and its lag. Empty without a watermark."""
+    """The TSO as text (browsers round large numbers), its time, and its lag as numbers, which Dagster plots. Empty
+    without a watermark."""
     if not watermark:
         return {}
     if not clock.measures_lag and not is_tso(watermark):
@@ -64,7 +65,7 @@ def watermark_metadata(watermark: int, clock: Clock) -> Metadata:
         return place
     return {
         **place,
-        "lag_seconds": plain_seconds(clock.lag_s(watermark)),
+        "behind_clock_seconds": plain_seconds(clock.lag_s(watermark)),
         "behind_source_seconds": plain_seconds(clock.behind_source_s(watermark)),
     }
 
@@ -172,8 +173,8 @@ def history_metadata(table: Reported, shown: ShownTable, changelog_key: dg.Asset
 
 
 def column_schema(table: LakeTable, source_table: SourceTable) -> dg.TableSchema:
-    """The columns of a lake table. Source columns have the type and the COMMENT of the source, added columns the type
-    of Iceberg and a fixed description."""
+    """The columns of a lake table with their types in Iceberg. The description of a source column has its type and
+    COMMENT at the source, that of an added column is fixed."""
     known = {c.uid: c for version in source_table.versions for c in version.table.stored_columns}
     key = set(source_table.newest.key)
     columns = [_column(field, known, key) for field in table.fields]
@@ -184,21 +185,21 @@ def column_schema(table: LakeTable, source_table: SourceTable) -> dg.TableSchema
 def _column(field: LakeField, known: Mapping[int, Column], key: set[str]) -> dg.TableColumn:
     column = known.get(field.uid or 0)
     is_key = column is not None and column.name in key
+    described = DESCRIPTIONS.get(field.name)
+    if column is not None:
+        described = printable(". ".join(filter(None, (type_text(column.type), column.comment))))
     return dg.TableColumn(
         printable(field.name),
-        printable(_type(field, known)),
-        description=(printable(column.comment) or None) if column is not None else DESCRIPTIONS.get(field.name),
+        printable(_type(field)),
+        description=described,
         constraints=dg.TableColumnConstraints(nullable=not field.required, other=["key"] if is_key else []),
     )
 
 
-def _type(field: LakeField, known: Mapping[int, Column]) -> str:
-    column = known.get(field.uid or 0)
-    if column is not None:
-        return type_text(column.type)
+def _type(field: LakeField) -> str:
     if not 0 < len(field.fields) <= _MEMBERS_MAX:
         return field.type
-    return f"{field.type}<{', '.join(f'{member.name}: {_type(member, known)}' for member in field.fields)}>"
+    return f"{field.type}<{', '.join(f'{member.name}: {_type(member)}' for member in field.fields)}>"
 
 
 # -- lineage -----------------------------------------------------------------------------------------------------------

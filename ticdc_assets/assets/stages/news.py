@@ -17,7 +17,7 @@ from ticdc_assets.assets.steps import DATA_VERSION_TAG, INPUT_VERSION_TAG
 if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
 
-REPORTED_AGAIN_S: Final = 3600
+REPORTED_AGAIN_S: Final = 3 * 3600
 """A table without news is reported after this time, with its later watermark; after a quarter of `max_lag`, if that is
 shorter, so that it stays fresh."""
 

@@ -13,11 +13,15 @@ from ticdc_assets.assets.stages.news import news
 from ticdc_assets.assets.stages.run_step import run_step
 from ticdc_assets.assets.steps import CODE_VERSION, DATA_VERSION_TAG, INPUT_VERSION_TAG, Feed, progress_logger
 from ticdc_assets.pipeline.landing.land import topic_faults
+from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import History
 
 OFFSETS_LEFT: Final = "offsets_left"
 """The metadata with the offsets of Kafka that a run leaves for the next one, by `max_messages` and `max_bytes`."""
+
+UNLANDED: Final = "unlanded_offsets"
+"""The metadata of the source with the offsets of Kafka that are not landed."""
 
 
 def source_spec(feed: Feed, shown_uri: str) -> dg.AssetSpec:
@@ -85,16 +89,18 @@ def _scanned(context: dg.AssetExecutionContext, feed: Feed, run: ChangefeedRun) 
 
 def _observed(feed: Feed, run: ChangefeedRun) -> dg.AssetMaterialization:
     checkpoint = run.clock().checkpoint
-    return observation(feed.names, checkpoint, watermark_metadata(checkpoint, run.clock()))
+    left = {UNLANDED: run.outcome.offsets_left} if is_landed(run.changefeed) else {}
+    return observation(feed.names, checkpoint, {**watermark_metadata(checkpoint, run.clock()), **left})
 
 
 def is_new(instance: dg.DagsterInstance, observed: dg.AssetMaterialization) -> bool:
-    """Whether the last observation of the source has another TSO."""
+    """Whether the last observation of the source has another TSO, or other offsets that are not landed."""
     last = instance.fetch_materializations(observed.asset_key, limit=1)
-    versions = [
-        (r.asset_materialization.tags or {}).get(DATA_VERSION_TAG) for r in last.records if r.asset_materialization
-    ]
-    return versions != [(observed.tags or {})[DATA_VERSION_TAG]]
+    return [_seen(r.asset_materialization) for r in last.records if r.asset_materialization] != [_seen(observed)]
+
+
+def _seen(observed: dg.AssetMaterialization) -> tuple[str | None, object]:
+    return (observed.tags or {}).get(DATA_VERSION_TAG), observed.metadata.get(UNLANDED)
 
 
 def observation(names: FeedNames, checkpoint: int, metadata: dict[str, Any]) -> dg.AssetMaterialization:

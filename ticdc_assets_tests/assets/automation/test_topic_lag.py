@@ -71,15 +71,13 @@ def test_the_lag_is_shown_for_the_changefeed_and_for_each_partition():
     shown = lag_metadata(lag_of((10, 7, 12), (5, 0, None)), NOW_MS)
 
     assert shown["watermark"] == str(ts(10))
-    assert (shown["lag_seconds"], shown["unlanded_offsets"], shown["waiting_seconds"]) == (10, 7, 12)
+    assert (shown["behind_clock_seconds"], shown["unlanded_offsets"], shown["waiting_seconds"]) == (10, 7, 12)
     assert [dict(record.data) for record in shown["partitions"].records] == [
         {
-            "partition": "t[0]", "watermark": str(ts(10)), "lag_seconds": 10, "unlanded_offsets": 7,
-            "waiting_seconds": 12,
+            "partition": "t[0]", "behind_clock": "10 s", "unlanded": 7, "waiting": "12 s", "watermark": str(ts(10)),
         },
         {
-            "partition": "t[1]", "watermark": str(ts(5)), "lag_seconds": 5, "unlanded_offsets": 0,
-            "waiting_seconds": 0,
+            "partition": "t[1]", "behind_clock": "5 s", "unlanded": 0, "waiting": "0 s", "watermark": str(ts(5)),
         },
     ]  # fmt: skip
 

@@ -129,8 +129,8 @@ def test_a_lag_is_written_to_the_second_under_the_name_of_what_it_is_behind():
     table = verdicts.near_source_checkpoint(replace(RECORD, watermark=ts(0)), at(999, 400.076))
 
     assert table.facts["behind_source_seconds"] == 400
-    assert "lag_seconds" not in table.facts
-    assert verdicts.checkpoint_near_clock(at(400.076, 0), is_sample=False).facts["lag_seconds"] == 400
+    assert "behind_clock_seconds" not in table.facts
+    assert verdicts.checkpoint_near_clock(at(400.076, 0), is_sample=False).facts["behind_clock_seconds"] == 400
 
 
 # -- the fold of a changelog -------------------------------------------------------------------------------------------

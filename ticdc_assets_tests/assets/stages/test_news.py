@@ -102,7 +102,7 @@ def test_a_table_that_becomes_held_fails_its_check_and_the_run_which_is_not_repe
     assert broken(instance, FeedNames("shop", "csv")) is None
 
 
-def test_a_table_without_news_is_reported_again_after_an_hour(
+def test_a_table_without_news_is_reported_again_after_some_hours(
     feed: Feed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(news, "REPORTED_AGAIN_S", 0)

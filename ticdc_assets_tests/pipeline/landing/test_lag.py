@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing import lag as lag_module
 from ticdc_assets.pipeline.landing.lag import lag_of_topics
 from ticdc_assets.pipeline.landing.land import land
+from ticdc_assets.plurals import duration
 from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tso import from_physical_ms
 from ticdc_assets_tests.pipeline.landing.topics import DAY_MS, lake_of
@@ -71,11 +72,11 @@ def test_a_run_is_requested_when_the_smallest_watermark_has_advanced(kafka, topi
     [observed] = of_both.asset_events
     partitions: Any = observed.metadata["partitions"]
     rows = [dict(record.data) for record in partitions.records]
-    assert [(r["partition"], r["watermark"], r["unlanded_offsets"]) for r in rows] == [
+    assert [(r["partition"], r["watermark"], r["unlanded"]) for r in rows] == [
         (f"{topic}[0]", str(from_physical_ms(now_ms + 700_000)), 2),
         (f"{topic}[1]", str(from_physical_ms(now_ms + 650_000)), 2),
     ]
-    assert float(of_both.run_requests[0].tags[LAG_TAG]) == observed.metadata["lag_seconds"].value
+    assert of_both.run_requests[0].tags[LAG_TAG] == duration(observed.metadata["behind_clock_seconds"].value)
     assert len(of_both.cursor) < 100
 
 
