@@ -179,6 +179,10 @@ class FeedNames:
         return f"{self.changefeed}_verify"
 
     @property
+    def verify_schedule(self) -> str:
+        return f"{self.changefeed}_verify_every_night"
+
+    @property
     def maintenance_schedule(self) -> str:
         return f"{self.changefeed}_maintenance_every_night"
 

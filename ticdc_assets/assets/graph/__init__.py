@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from ticdc_assets.assets.automation.schedules import maintenance_schedule
+from ticdc_assets.assets.automation.schedules import maintenance_schedule, verify_schedule
 from ticdc_assets.assets.automation.sensors import sensors_of
 from ticdc_assets.assets.checks.definitions import check_assets, log_checks
 from ticdc_assets.assets.checks.upstream import upstream_check_keys, upstream_checks
@@ -147,4 +147,4 @@ def _verification(feed: Feed) -> dg.Definitions:
         executor_def=dg.in_process_executor,
         description=f"Compares the mirrors of {feed.names.changefeed} with TiDB.",
     )
-    return dg.Definitions(asset_checks=[upstream_checks(feed)], jobs=[job])
+    return dg.Definitions(asset_checks=[upstream_checks(feed)], jobs=[job], schedules=[verify_schedule(feed)])

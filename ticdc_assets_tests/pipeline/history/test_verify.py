@@ -243,6 +243,19 @@ def test_the_check_is_of_a_job_of_its_own_and_names_what_it_cannot_compare(tmp_p
     assert verified(feed)["users"].description == "Not compared: its mirror is behind its changelog."
 
 
+def test_a_schedule_compares_samples_by_the_same_job(tmp_path: Path, without_java: None):
+    feed = Feed(tmp_path, upstream=NOWHERE, dagster={"verify": True}).table("shop", "users").checkpoint(10)
+    repository = feed.definitions.get_repository_def()
+    with dg.instance_for_test() as instance, dg.build_schedule_context(instance=instance) as context:
+        [request] = repository.get_schedule_def("shop_verify_every_night").evaluate_tick(context).run_requests
+
+    job = repository.get_job("shop_verify")
+    assert job.execute_in_process(request.run_config, raise_on_error=False).success
+    [settings] = request.run_config["ops"].values()
+    settings["config"]["sample"] = "many"
+    assert not job.execute_in_process(request.run_config, raise_on_error=False).success
+
+
 def test_without_its_setting_there_is_no_verify_job(tmp_path: Path):
     feed = Feed(tmp_path, upstream=NOWHERE).table("shop", "users").checkpoint(10)
 
