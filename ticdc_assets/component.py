@@ -39,6 +39,7 @@ from ticdc_assets.config import Config, editor_line, load
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.faults import redacted_error
 
+_VERSIONED: Final = DefsStateManagementType.VERSIONED_STATE_STORAGE
 CONFIG_NAME: Final = "changefeeds.yaml"
 _EXAMPLE_SINK: Final = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
 _CONFIG: Final = """\
@@ -182,7 +183,7 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the definitions. A process without a Dagster instance, such as a test, has no stored state."""
-        if self._is_versioned and DefsStateStorage.get() is None:
+        if self.defs_state.management_type is _VERSIONED and DefsStateStorage.get() is None:
             return self.build_defs_from_state(context, None)
         return super().build_defs(context)
 
@@ -198,20 +199,17 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
         session = {self.spark_resource: spark_of(self.loaded)}
         return dg.Definitions.merge(definitions, dg.Definitions(resources=session))
 
-    @property
-    def _is_versioned(self) -> bool:
-        return self.defs_state.management_type is DefsStateManagementType.VERSIONED_STATE_STORAGE
-
     def _keep_new_tables(self, context: dg.AssetExecutionContext) -> None:
         """Refresh a stored state that lacks tables of the lake. Without one, the next load reads the lake."""
         storage, key = context.instance.defs_state_storage, self.defs_state_config.key
-        version = storage.get_latest_version(key) if storage is not None and self._is_versioned else None
-        if storage is None or version is None:
+        info = storage.get_latest_defs_state_info() if storage is not None else None
+        stored = info.info_mapping.get(key) if info is not None else None
+        if storage is None or stored is None or stored.management_type is not _VERSIONED:
             return
         try:
             with TemporaryDirectory() as folder:
                 before, now = Path(folder, "before"), Path(folder, "now")
-                storage.download_state_to_path(key, version, before)
+                storage.download_state_to_path(key, stored.version, before)
                 self.write_state_to_path(now)
                 if now.read_text() != before.read_text():
                     storage.upload_state_from_path(key, str(uuid4()), now)
