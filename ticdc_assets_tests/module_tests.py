@@ -1,6 +1,6 @@
 """Which test files to run while a module changes: the one of its name in the same folder, else those nearest to it.
 
-`python -m ticdc_assets_tests.module_tests ticdc_assets/changes/newest.py` prints them.
+`python -m ticdc_assets_tests.module_tests ticdc_assets/changes/rows_by_key.py` prints them.
 """
 
 from __future__ import annotations

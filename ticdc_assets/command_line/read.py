@@ -6,10 +6,18 @@ Each imports what it needs when it runs, so that --help and config errors are fa
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import gc
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
 
 from ticdc_assets.command_line.arguments import chosen_of, command, only, positive_number, sample, tso, with_config
-from ticdc_assets.commands.read.quick_start import start_quickly
+
+_GARBAGE_AFTER: Final = 200_000
+"""The number of new objects before a garbage collection. Imports make many objects and no garbage."""
 
 
 def add_to(commands: Any) -> None:
@@ -83,7 +91,7 @@ def _add_verify(commands: Any) -> None:
 
 
 def _tables(arguments: argparse.Namespace) -> int:
-    start_quickly()
+    _start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.listing import tables
 
@@ -91,7 +99,7 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
-    start_quickly()
+    _start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.snapshot import SnapshotOptions, snapshot
 
@@ -108,7 +116,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    start_quickly()
+    _start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.diff import DiffOptions, diff
 
@@ -117,7 +125,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    start_quickly()
+    _start_quickly()
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.read.schema import schema
 
@@ -142,3 +150,31 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         return repair_mirrors(config, only(config, chosen), options)
     return verify_mirrors(config, only(config, chosen), options)
+
+
+def _start_quickly() -> None:
+    """Import pyarrow without pandas, and collect garbage less often. Does nothing to a process that has pyarrow.
+
+    pyarrow imports pandas when it makes its first value, which takes longer than all that such a command does. If it
+    does not find pandas then, it searches again when a data frame is requested.
+    """
+    if "pyarrow" in sys.modules:
+        return
+    gc.set_threshold(_GARBAGE_AFTER)
+    hidden = _Hidden()
+    sys.meta_path.insert(0, hidden)
+    try:
+        import pyarrow.dataset  # noqa: F401  it makes values as it is imported
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+class _Hidden(MetaPathFinder):
+    """A module finder that reports pandas as not installed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
+        return None

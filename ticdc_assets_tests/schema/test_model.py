@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_assets.schema.collations import UNNAMED, Collation, TextOrder
-from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema, is_hidden
+from ticdc_assets.schema.model import (
+    UNNAMED,
+    Collation,
+    Column,
+    Index,
+    Kind,
+    MySqlType,
+    TableSchema,
+    TextOrder,
+    is_hidden,
+)
 
 INT = MySqlType(Kind.INT)
 COLUMNS = (

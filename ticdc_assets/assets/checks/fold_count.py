@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.newest import newest_of_each
+from ticdc_assets.changes.rows_by_key import newest_of_each
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.evolution.schema_state import ConvertColumn, DeletePartitions, KeyChanged, TruncateRows
 from ticdc_assets.tables.progress import field_ids_by_uid

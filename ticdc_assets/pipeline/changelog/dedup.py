@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
 from ticdc_assets.changes.identity import Bools, Ints, first_of_each, ordinals
-from ticdc_assets.changes.key_buckets import can_hash, in_bucket
+from ticdc_assets.changes.rows_by_key import can_hash, in_bucket
 from ticdc_assets.pipeline.tasks import ChangelogPart, CommitBounds
 from ticdc_assets.tables.iceberg.parquet import DataFileWriter, row_groups
 

@@ -21,8 +21,7 @@ from ticdc_assets.changes.differences import (
     now_name,
     old_name,
 )
-from ticdc_assets.changes.key_buckets import in_bucket
-from ticdc_assets.changes.newest import rows_with
+from ticdc_assets.changes.rows_by_key import in_bucket, rows_with
 from ticdc_assets.names import column_name
 from ticdc_assets.names.folding import fold
 from ticdc_assets.pipeline.history.tables import empties, version_after

@@ -53,8 +53,8 @@ from ticdc_assets.protocols.formats.json.template import (
 )
 from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, ScannedTexts, scan_texts
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES, RECORD_BYTES_MAX
+from ticdc_assets.protocols.formats.lines_and_frames import line_bounds
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
-from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 from ticdc_assets.tso import INT64_MAX
 
 _CELLS_MAX: Final = 1 << 20

@@ -23,9 +23,9 @@ from ticdc_assets.protocols.csv.options import CsvOptions
 from ticdc_assets.protocols.csv.records import HEADER_START, has_other_fields, header_bytes
 from ticdc_assets.protocols.csv.scanner import CUT, FULL, NO_QUOTE, OTHER_FORM, lead, scan
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES, CSV_HEADER_BYTES_MAX, RECORD_BYTES_MAX
+from ticdc_assets.protocols.formats.lines_and_frames import line_bounds
 from ticdc_assets.protocols.formats.span_columns import BACKSLASHES, Escapes, columns_of
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, Places
-from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 
 _NEWLINES: Final = (b"\r\n", b"\n")
 _FIELDS_MAX: Final = 1 << 20

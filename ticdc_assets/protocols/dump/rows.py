@@ -21,9 +21,9 @@ from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
 from ticdc_assets.protocols.dump.form import DumpForm
 from ticdc_assets.protocols.dump.scanner import BARE, FULL, HEX, NO_QUOTE, OTHER_FORM, QUOTED, scan_csv, scan_inserts
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES, CSV_HEADER_BYTES_MAX, RECORD_BYTES_MAX
+from ticdc_assets.protocols.formats.lines_and_frames import line_bounds
 from ticdc_assets.protocols.formats.span_columns import MYSQL_ESCAPES, Escapes, columns_of
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Places
-from ticdc_assets.protocols.formats.utf8_lines import line_bounds
 from ticdc_assets.schema.arrow_types import is_binary
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 

@@ -34,7 +34,6 @@ from ticdc_assets.protocols.columnar.scanned_rows import (
 )
 from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.formats.frame_scanner import count_frames, cut_frames, objects
 from ticdc_assets.protocols.formats.json.template import (
     WITH_TYPES,
     JsonTemplate,
@@ -50,6 +49,7 @@ from ticdc_assets.protocols.formats.json.template import (
     text,
 )
 from ticdc_assets.protocols.formats.json.texts import NO_NAMES, ScannedTexts, scan_texts
+from ticdc_assets.protocols.formats.lines_and_frames import count_frames, cut_frames, objects
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined, read_only
 from ticdc_assets.protocols.open_protocol.columns import column

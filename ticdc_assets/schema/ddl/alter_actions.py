@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.columns import Elements, read_column, read_element
 from ticdc_assets.schema.ddl.create import TableOptions, column_indexes, read_table_options, skip_option_value
@@ -19,7 +18,7 @@ from ticdc_assets.schema.ddl.statements import (
     NoEffect,
 )
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
-from ticdc_assets.schema.model import Index
+from ticdc_assets.schema.model import UNNAMED, Collation, Index
 
 ActionReader = Callable[[TokenCursor, str], list[Action]]
 """Reads what follows an action's first word; the second argument is the schema of unqualified names."""

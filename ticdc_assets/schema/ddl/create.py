@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.columns import Elements, read_element
 from ticdc_assets.schema.ddl.defaults import typed_default
 from ticdc_assets.schema.ddl.mysql_types import binary_form, read_charset, read_charset_name, sized_text
@@ -14,7 +13,7 @@ from ticdc_assets.schema.ddl.partitions import read_partitioning
 from ticdc_assets.schema.ddl.statements import ColumnDefinition, CreateTable, TableName
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor
 from ticdc_assets.schema.ddl.tokens import TokenKind
-from ticdc_assets.schema.model import Column, Index
+from ticdc_assets.schema.model import UNNAMED, Collation, Column, Index
 
 
 def read_create_table(cursor: TokenCursor, default_schema: str) -> CreateTable:

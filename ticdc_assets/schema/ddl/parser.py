@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.alter_actions import drop_index, read_alter_table
 from ticdc_assets.schema.ddl.create import read_create_table, read_table_options
 from ticdc_assets.schema.ddl.indexes import read_index_body
 from ticdc_assets.schema.ddl.token_cursor import TokenCursor, statement_cursors
-from ticdc_assets.schema.model import Index
+from ticdc_assets.schema.model import UNNAMED, Collation, Index
 
 
 def _words(text: str) -> list[str]:

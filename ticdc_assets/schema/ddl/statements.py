@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl.defaults import WrittenDefault
-from ticdc_assets.schema.model import Column, Index, PartitionDefinition, Partitioning, TableName
+from ticdc_assets.schema.model import UNNAMED, Collation, Column, Index, PartitionDefinition, Partitioning, TableName
 
 
 @dataclass(frozen=True, slots=True)

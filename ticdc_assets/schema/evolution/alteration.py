@@ -11,7 +11,6 @@ from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import in_table, named_indexes
 from ticdc_assets.schema.ddl.defaults import typed_default
 from ticdc_assets.schema.ddl.tokens import TokenKind, tokens_of
-from ticdc_assets.schema.evolution.fills import fill_of
 from ticdc_assets.schema.evolution.promotion import preserves, promotes
 from ticdc_assets.schema.evolution.schema_state import (
     COLUMNS_MAX,
@@ -25,6 +24,7 @@ from ticdc_assets.schema.evolution.schema_state import (
     TruncateRows,
     check_names,
     ddl_error,
+    fill_of,
 )
 from ticdc_assets.schema.model import Column, Index, Kind, PartitionDefinition, Partitioning, TableSchema
 from ticdc_assets.schema.partitions.rows import partition_rows, place_of

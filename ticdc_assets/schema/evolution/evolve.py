@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_assets.schema.collations import UNNAMED, Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.evolution.alteration import Alteration
@@ -22,7 +21,7 @@ from ticdc_assets.schema.evolution.schema_state import (
     check_names,
     ddl_error,
 )
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import UNNAMED, Collation, TableSchema
 
 
 def create(statement: ddl.CreateTable, database: Collation = UNNAMED) -> Shape:

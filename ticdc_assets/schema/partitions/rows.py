@@ -16,12 +16,11 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.arrow_types import INTEGER_BITS
-from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl.defaults import LiteralDefault, typed_default
 from ticdc_assets.schema.ddl.partitions import DEFAULT_PARTITION
 from ticdc_assets.schema.ddl.token_cursor import cursor_over
 from ticdc_assets.schema.ddl.tokens import TokenKind
-from ticdc_assets.schema.model import Column, Kind, MySqlType, PartitionDefinition, Partitioning, TableSchema
+from ticdc_assets.schema.model import Column, Kind, MySqlType, PartitionDefinition, Partitioning, TableSchema, TextOrder
 from ticdc_assets.schema.partitions.expressions import Expression, read_expression
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows, hash_rows, key_rows, place_among, refuse
 

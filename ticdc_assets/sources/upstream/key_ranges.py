@@ -15,8 +15,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, is_binary
-from ticdc_assets.schema.collations import TextOrder
-from ticdc_assets.schema.model import Column, Kind, MySqlType
+from ticdc_assets.schema.model import Column, Kind, MySqlType, TextOrder
 from ticdc_assets.sources.upstream.checksums import text
 from ticdc_assets.sources.upstream.sql import parameter, reference, value
 

@@ -13,8 +13,7 @@ from ticdc_assets.errors import SchemaError
 from ticdc_assets.names import column_name, quote
 from ticdc_assets.protocols.values.text import time_zone
 from ticdc_assets.schema.arrow_types import CHARACTER_KINDS, INTEGER_BITS, arrow_type
-from ticdc_assets.schema.collations import TextOrder
-from ticdc_assets.schema.model import Column, Kind
+from ticdc_assets.schema.model import Column, Kind, TextOrder
 from ticdc_assets.schema.partitions.expressions import DATE_KINDS, Call, ColumnValue, Expression, Number, columns_in
 from ticdc_assets.schema.partitions.hashes import HashRows, KeyRows
 from ticdc_assets.schema.partitions.rows import ComputedKey, ListRows, PartitionedBy, PartitionKey, PartitionRows

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.newest import newest_of_each
+from ticdc_assets.changes.rows_by_key import newest_of_each
 from ticdc_assets.pipeline.mirror.merge import worker
 from ticdc_assets.pipeline.mirror.merge.task import (
     LiveFile,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.ddl.parser import parse
-from ticdc_assets.schema.model import Column, Default, Kind, MySqlType
+from ticdc_assets.schema.model import UNNAMED, Column, Default, Kind, MySqlType
 
 INT = MySqlType(Kind.INT)
 

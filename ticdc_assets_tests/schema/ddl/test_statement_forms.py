@@ -7,10 +7,9 @@ from __future__ import annotations
 import pytest
 
 from ticdc_assets.errors import SchemaError
-from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.parser import parse
-from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, PartitionDefinition, Partitioning
+from ticdc_assets.schema.model import Collation, Column, Index, Kind, MySqlType, PartitionDefinition, Partitioning
 from ticdc_assets_tests.schema.ddl.statements import INT, column, one
 
 ALONE = ddl.CreateTable("shop", "t", like=("shop", "u"))

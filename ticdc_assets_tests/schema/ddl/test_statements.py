@@ -8,12 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl.create import table_columns
 from ticdc_assets.schema.ddl.defaults import ComputedDefault
 from ticdc_assets.schema.ddl.parser import parse
-from ticdc_assets.schema.model import Column, Default, Index, Kind, MySqlType, PartitionDefinition, Partitioning
+from ticdc_assets.schema.model import (
+    Collation,
+    Column,
+    Default,
+    Index,
+    Kind,
+    MySqlType,
+    PartitionDefinition,
+    Partitioning,
+)
 from ticdc_assets_tests.schema.ddl.statements import INT, one
 
 

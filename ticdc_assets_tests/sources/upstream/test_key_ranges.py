@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.collations import TextOrder
 from ticdc_assets.schema.ddl.mysql_types import parse_type
-from ticdc_assets.schema.model import Column
+from ticdc_assets.schema.model import Column, TextOrder
 from ticdc_assets.sources.upstream.checksums import checksums, same_value, text
 from ticdc_assets.sources.upstream.key_ranges import key_order
 

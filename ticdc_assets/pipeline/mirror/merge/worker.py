@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 
 from ticdc_assets.changes import layout
-from ticdc_assets.changes.key_buckets import in_bucket
-from ticdc_assets.changes.newest import Ints, newest_of_each, rows_with
+from ticdc_assets.changes.rows_by_key import Ints, in_bucket, newest_of_each, rows_with
 from ticdc_assets.pipeline.mirror.merge.task import (
     DeletedRows,
     LiveFile,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
-from ticdc_assets.schema.collations import Collation
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import shape_of
@@ -25,7 +24,7 @@ from ticdc_assets.schema.history.source_table import (
     Version,
     fold_name,
 )
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import Collation, TableSchema
 
 PendingStatement = tuple[DdlEvent, ddl.TruncateTable | ddl.AlterTable]
 

@@ -9,7 +9,6 @@ from typing import Final
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.names.folding import fold
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.collations import UNNAMED
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.evolution.evolve import alter_all, create, shape_of
@@ -18,7 +17,7 @@ from ticdc_assets.schema.history.fold.state import FoldState
 from ticdc_assets.schema.history.schema_compare import as_made, same_columns
 from ticdc_assets.schema.history.sent_statements import candidates, exchanged_names, listed, with_schema
 from ticdc_assets.schema.history.source_table import SourceName, SourceTableBuilder, fold_name, same_name
-from ticdc_assets.schema.model import TableSchema
+from ticdc_assets.schema.model import UNNAMED, TableSchema
 from ticdc_assets.schema.partitions.rows import PartitionRows, partition_rows
 
 _NOT_SHOWN: Final = (

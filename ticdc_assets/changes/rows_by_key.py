@@ -1,8 +1,9 @@
-"""Selects the newest change of each key: the changes that a mirror applies from a range of its changelog."""
+"""Selects rows by their keys: the newest change of each key, the rows of given keys, one part of all keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 
 
 def newest_of_each(keys: Sequence[pa.ChunkedArray], order: Sequence[pa.ChunkedArray]) -> Ints:
@@ -93,3 +95,30 @@ def rows_with(keys: Sequence[pa.ChunkedArray], wanted: Sequence[pa.ChunkedArray]
 
 def _names(keys: Sequence[pa.ChunkedArray]) -> list[str]:
     return [f"k{number}" for number in range(len(keys))]
+
+
+def can_hash(of: pa.DataType) -> bool:
+    """Whether equal values of this type have the same text, which `in_bucket` needs: 0.0 and -0.0 do not."""
+    return not pa.types.is_nested(of) and not pa.types.is_floating(of)
+
+
+def in_bucket(keys: Sequence[pa.ChunkedArray], bucket: int, buckets: int) -> _Bools:
+    """Which rows belong to part `bucket` of `buckets` parts of all keys; equal keys are in the same part, and NULL
+    equals NULL. A comparison of one part after another needs memory for one part only."""
+    import pandas as pd  # imported only when needed
+
+    hashes = np.zeros(len(keys[0]), np.uint64)
+    for column in keys:
+        hashes = hashes * np.uint64(31) + pd.util.hash_array(_plain(column), categorize=False)
+    found: _Bools = hashes % np.uint64(buckets) == bucket
+    return found
+
+
+def _plain(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Integers, text or bytes without NULL: what pandas hashes by value, and alike in each part of a column."""
+    kept = pa.types.is_integer(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    plain = column if kept else column.cast(pa.string())
+    if plain.null_count:
+        plain = plain.fill_null(pa.scalar(0 if pa.types.is_integer(plain.type) else b"").cast(plain.type))
+    values: npt.NDArray[Any] = plain.to_numpy()
+    return values

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ticdc_assets.changes.newest import newest_of_each, rows_with
+from ticdc_assets.changes.rows_by_key import in_bucket, newest_of_each, rows_with
 
 KEYS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "a", "b"])), max_size=30)
 
@@ -101,3 +101,31 @@ def test_keys_of_every_type_that_a_key_can_have_are_distinguished(values: pa.Arr
     assert newest_of_each([twice, other], [order.take(pa.array(range(5, -1, -1)))]).tolist() == [0, 1, 2]
     assert rows_with([twice], [pa.chunked_array([values[1:2]])]).tolist() == [1, 4]
     assert sorted(rows_with([twice, other], [pa.chunked_array([values[1:2]]), other[:1]]).tolist()) == [1, 4]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pa.array([bytes([255, n]) for n in range(40)]),
+        pa.array([bytes([255, n]) for n in range(40)], pa.large_binary()),
+        pa.array(range(40), pa.decimal128(20, 0)),
+        pa.array(range(40), pa.date32()),
+        pa.array([f"k{n}" for n in range(40)]),
+    ],
+    ids=lambda key: str(key.type),
+)
+def test_a_key_of_any_type_belongs_to_one_part(key: pa.Array):
+    parts = [in_bucket([pa.chunked_array([key])], bucket, 3) for bucket in range(3)]
+
+    assert sum(part.astype(int) for part in parts).tolist() == [1] * 40
+    again = in_bucket([pa.chunked_array([key.slice(7)])], 1, 3)
+    assert again.tolist() == parts[1][7:].tolist()
+
+
+def test_each_key_belongs_to_one_part():
+    keys = [pa.chunked_array([pa.array(range(40))]), pa.chunked_array([pa.array([str(n % 3) for n in range(40)])])]
+
+    parts = [in_bucket(keys, bucket, 3) for bucket in range(3)]
+
+    assert sum(part.astype(int) for part in parts).tolist() == [1] * 40
+    assert all(part.any() for part in parts)
