@@ -44,19 +44,17 @@ _BASE64_VALUES: Final = _table({byte: bits for bits, byte in enumerate(_BASE64)}
 
 def base64_column(texts: pa.Array) -> pa.Array | None:
     """The texts decoded; None if one is not of groups of four characters, of which only the last one is padded.
-    `texts` is a string or binary array without an offset."""
-    assert texts.offset == 0
+    `texts` is a string or binary array."""
     present = texts.fill_null("") if texts.null_count else texts
     _, offsets, data = present.buffers()
     if data is None:
         return texts.cast(pa.binary())
-    ends = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
+    ends = np.frombuffer(offsets, np.int32)[present.offset :][: len(texts) + 1]
     found_ends = np.zeros(len(texts) + 1, np.int32)
     found = np.empty((ends[-1] - ends[0]) // 4 * 3, np.uint8)
     if not _decode_base64(np.frombuffer(data, np.uint8), ends, _BASE64_VALUES, found, found_ends):
         return None
-    buffers = [texts.is_valid().buffers()[1] if texts.null_count else None, *map(pa.py_buffer, (found_ends, found))]
-    return pa.Array.from_buffers(pa.binary(), len(texts), buffers, texts.null_count)
+    return _binary_array(texts, found_ends, found)
 
 
 @compiled
@@ -86,17 +84,22 @@ def _decode_base64(data: Bytes, ends: Places, values: Bytes, found: Bytes, found
 
 
 def latin1_column(texts: pa.Array) -> pa.Array | None:
-    """The texts as binary; None if one has a character above U+00FF. `texts` is a string array without an offset."""
-    assert texts.offset == 0
-    validity, offsets, data = texts.buffers()
+    """The texts as binary; None if one has a character above U+00FF. `texts` is a string array."""
+    _, offsets, data = texts.buffers()
     if data is None:
         return texts.cast(pa.binary())
-    ends = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
+    ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
     found_ends = np.zeros(len(texts) + 1, np.int32)
     found = np.empty(ends[-1] - ends[0] + 1, np.uint8)
     if not _decode_latin1(np.frombuffer(data, np.uint8), ends, found, found_ends):
         return None
-    buffers = [validity, pa.py_buffer(found_ends), pa.py_buffer(found)]
+    return _binary_array(texts, found_ends, found)
+
+
+def _binary_array(texts: pa.Array, ends: Places, data: Bytes) -> pa.Array:
+    """The values between these ends; null where the texts are."""
+    validity = texts.is_valid().buffers()[1] if texts.null_count else None
+    buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(texts), buffers, texts.null_count)
 
 

@@ -225,32 +225,10 @@ _READERS: Final[dict[Kind, Callable[[MySqlType, pa.Array, TextForms], pa.Array]]
 
 
 def _base64(texts: pa.Array) -> pa.Array:
-    """Without compiled code all values are decoded as one text: padding is decoded as data, and the bytes it gives are
-    removed afterwards."""
-    if _COMPILED in sys.modules and not texts.offset:
-        from ticdc_assets.protocols.values.binary_columns import base64_column
+    _require_compiled()
+    from ticdc_assets.protocols.values.binary_columns import base64_column
 
-        found = base64_column(texts)
-        if found is None:
-            raise _NotFastError
-        return found
-    present = texts.fill_null("")
-    lengths = pc.binary_length(present)
-    _refuse_if_any(pc.not_equal(pc.bit_wise_and(lengths, 3), 0))
-    two = pc.ends_with(present, "==")
-    one = pc.and_not(pc.ends_with(present, "="), two)
-    raw = joined_bytes(present)
-    if raw.count(b"=") != 2 * (pc.sum(two).as_py() or 0) + (pc.sum(one).as_py() or 0):
-        raise _NotFastError
-    try:
-        decoded = binascii.a2b_base64(raw.replace(b"=", b"A"), strict_mode=True) if raw else b""
-    except binascii.Error as error:
-        raise _NotFastError from error
-    padded = _binary_array(texts, decoded, pc.multiply(pc.divide(lengths, 4), 3))
-    if b"=" in raw:
-        padded = pc.if_else(one, pc.binary_slice(padded, 0, -1), padded)
-        padded = pc.if_else(two, pc.binary_slice(padded, 0, -2), padded)
-    return padded
+    return _found(base64_column(texts))
 
 
 def _hex(texts: pa.Array) -> pa.Array:
@@ -265,19 +243,21 @@ def _hex(texts: pa.Array) -> pa.Array:
 
 
 def _latin1(texts: pa.Array) -> pa.Array:
-    if _COMPILED in sys.modules and pa.types.is_string(texts.type) and not texts.offset:
-        from ticdc_assets.protocols.values.binary_columns import latin1_column
+    _require_compiled()
+    from ticdc_assets.protocols.values.binary_columns import latin1_column
 
-        found = latin1_column(texts)
-        if found is None:
-            raise _NotFastError
-        return found
-    present = texts.fill_null("")
-    try:
-        raw = joined_bytes(present).decode().encode("latin-1")
-    except UnicodeError as error:
-        raise _NotFastError from error
-    return _binary_array(texts, raw, pc.utf8_length(present))
+    return _found(latin1_column(texts))
+
+
+def _require_compiled() -> None:
+    if _COMPILED not in sys.modules:
+        raise _NotFastError
+
+
+def _found(column: pa.Array | None) -> pa.Array:
+    if column is None:
+        raise _NotFastError
+    return column
 
 
 def _raw(texts: pa.Array) -> pa.Array:

@@ -23,7 +23,8 @@ ALMOST = st.text("AZaz09+/=-_ \n\u00e9", max_size=9)
 @settings(deadline=None)
 @given(st.lists(st.none() | TEXTS, max_size=8))
 def test_a_column_is_decoded(texts: list[str | None]):
-    for column in (pa.array(texts, pa.string()), pa.array(texts, pa.string()).cast(pa.binary())):
+    plain = pa.array(texts, pa.string())
+    for column in (plain, plain.cast(pa.binary()), pa.array(["QQ==", None, *texts], pa.string()).slice(2)):
         found = base64_column(column)
 
         assert found is not None
@@ -80,12 +81,13 @@ BYTES = st.text(st.characters(max_codepoint=255), max_size=8)
 @settings(deadline=None)
 @given(st.lists(st.none() | BYTES, max_size=8))
 def test_each_character_is_its_byte(texts: list[str | None]):
-    found = latin1_column(pa.array(texts, pa.string()))
+    for column in (pa.array(texts, pa.string()), pa.array(["\xff", None, *texts], pa.string()).slice(2)):
+        found = latin1_column(column)
 
-    assert found is not None
-    found.validate(full=True)
-    assert found.type == pa.binary()
-    assert found.to_pylist() == [None if text is None else text.encode("latin-1") for text in texts]
+        assert found is not None
+        found.validate(full=True)
+        assert found.type == pa.binary()
+        assert found.to_pylist() == [None if text is None else text.encode("latin-1") for text in texts]
 
 
 def test_a_column_without_bytes_has_none():
