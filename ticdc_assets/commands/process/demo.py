@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 HOME: Final = "dagster_home"
-_OLDER: Final = ("csv",)
-"""Files of demos of earlier versions."""
 
 _COUNTS: Final = ("changes read", "mirror rows")
 _NAMES: Final = ("table", *_COUNTS, "state", "complete up to (UTC)", "as it must be", "carried by")
@@ -100,7 +98,7 @@ def prepare(folder: Path) -> None:
         raise ConfigError(
             str(config), "the file as the demo wrote it, which a new demo replaces", "an edited one", advice
         )
-    for name in ("lake", HOME, LOG_FOLDER, *_OLDER, *(path.name for path in PACKAGED_SAMPLE.iterdir())):
+    for name in ("lake", HOME, LOG_FOLDER, *(path.name for path in PACKAGED_SAMPLE.iterdir())):
         _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(PACKAGED_SAMPLE, folder, dirs_exist_ok=True)

@@ -91,13 +91,9 @@ def _table_ids(lake: Lake) -> dict[str, int]:
 
 def _table_id(source_table: SourceTable, events: Iterable[DdlEvent]) -> int | None:
     for event in sorted(events, key=lambda event: event.commit_ts, reverse=True):
-        for name_period in source_table.name_periods:
-            inside = name_period.after_ts <= event.commit_ts and (
-                not name_period.until_ts or event.commit_ts < name_period.until_ts
-            )
-            same = fold_name(event.schema, event.table) == fold_name(name_period.schema, name_period.table)
-            if event.hints.table_id and inside and same:
-                return event.hints.table_id
+        name = source_table.name_at(event.commit_ts)
+        if event.hints.table_id and name and fold_name(*name) == fold_name(event.schema, event.table):
+            return event.hints.table_id
     return None
 
 

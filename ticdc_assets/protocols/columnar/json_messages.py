@@ -87,7 +87,7 @@ class RowGrammar:
     row: a row with its values.
     head: a row without its values.
     source: the beginning of a row, up to the names and version of its table.
-    columns: (text) to the names of its columns.
+    columns: (parsed row) to the names of its columns.
     is_sound: (found, options) to a mask of the found texts that are valid rows under these options.
     """
 

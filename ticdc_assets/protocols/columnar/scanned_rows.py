@@ -6,11 +6,12 @@ The grammars of all protocols use the same slots for the parts of a row; parts t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.raw_rows import RawRows, ops_of
@@ -37,8 +38,8 @@ _TABLES_MAX: Final = 128
 _ROWS_MIN: Final = 16
 """Bulk decoding costs per table as much as this many single rows, so smaller tables are left in large batches."""
 
-ColumnsOf = Callable[[bytes], tuple[str, ...]]
-"""(text) to the column names of its row; empty if it has no row."""
+ColumnsOf = Callable[[Any], Iterable[str]]
+"""(parsed text) to the column names of its row. LookupError, TypeError or AttributeError if it has no row."""
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def by_table(data: Bytes, places: Places, version: Ints | None = None) -> Iterat
 
 
 def alike(
-    data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, columns_of_text: ColumnsOf
+    data: Bytes, starts: Ints, ends: Ints, form: JsonTemplate, columns_of_row: ColumnsOf
 ) -> Iterator[tuple[tuple[str, ...], ScannedTexts]]:
     """The rows of one table, grouped by their set of columns. Texts that do not match the template are left out. The
     first text determines the first set of columns, the first text with other columns the next one, and so on.
@@ -90,13 +91,12 @@ def alike(
     Args:
         data: uint8, the bytes of all texts.
         starts, ends: int64, text n is `data[starts[n]:ends[n]]`.
-        columns_of_text: (text) to the column names of its row; empty if it has no row.
     """
     rest = np.arange(len(starts))
     for _ in range(_COLUMN_SETS_MAX):
         if not len(rest):
             return
-        columns = columns_of_text(data[starts[rest[0]] : ends[rest[0]]].tobytes())
+        columns = _names(data[starts[rest[0]] : ends[rest[0]]].tobytes(), columns_of_row)
         others = []
         for part in _parts(rest, len(columns)) if 0 < len(columns) <= COLUMNS_MAX else ():
             found, _ = scan_texts(data, starts[part], ends[part], form, JsonColumnNames.of(columns))
@@ -109,6 +109,14 @@ def alike(
                 yield columns, replace(whole, rows=part[whole.rows])
         after = np.sort(np.concatenate(others)) if others else rest
         rest = after[after != rest[0]]
+
+
+def _names(text: bytes, columns_of_row: ColumnsOf) -> tuple[str, ...]:
+    """The column names of the row in a text; empty if it has no row."""
+    try:
+        return tuple(columns_of_row(orjson.loads(text)))
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return ()
 
 
 def _parts(rows: Ints, columns: int) -> Iterator[Ints]:

@@ -6,11 +6,11 @@ decoder.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from ticdc_assets.protocols.columnar.json_messages import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies
@@ -158,7 +158,7 @@ class Texts:
 
 
 def texts_of(frames: Frames, compression: Compression) -> Texts:
-    """The texts of frames, as `columnar.message_bodies.bodies` selects them."""
+    """The texts of frames, as `columnar.json_messages.bodies` selects them."""
     if compression is not Compression.NONE:
         found, frame = bodies(frames.bodies, compression)
         data, bounds = joined(found)
@@ -297,13 +297,9 @@ def _parts(events: _Events) -> list[_Part]:
     ]
 
 
-def _columns(text: bytes) -> tuple[str, ...]:
-    """The column names of the row in a text; empty if it has no row."""
-    try:
-        event = orjson.loads(text)
-        return tuple((event.get("u") or event["d"]).keys())
-    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        return ()
+def _columns(event: Any) -> Iterable[str]:
+    names: Iterable[str] = (event.get("u") or event["d"]).keys()
+    return names
 
 
 def _table(events: _Events, part: _Part, options: OpenProtocolOptions) -> TableRows:

@@ -1,4 +1,5 @@
-"""Column defaults: the literal as TiDB prints it in the column's type. `evolution.schema_state` has the values of older rows.
+"""Column defaults: the literal as TiDB prints it in the column's type. `evolution.schema_state` has the values of
+older rows.
 
 In: the text after DEFAULT and the column's type. Out: `Default`s. A literal that does not fit its type stays as
 written: nothing is refused here, since most defaults never fill a row.

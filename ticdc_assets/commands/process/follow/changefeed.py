@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from ticdc_assets import spark
 from ticdc_assets.assets.checks.results import no_late_rows
 from ticdc_assets.assets.known_tables import KnownTable, tables_with_assets
+from ticdc_assets.commands.jvm import jvm_of
 from ticdc_assets.commands.process.pending import ChangefeedResult, CountsByOperation, held, is_needed
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.landing.land import LandingReport, land
@@ -26,7 +27,6 @@ from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.pipeline.sources import is_landed
 from ticdc_assets.spark import Workers
 from ticdc_assets.spark.requirements import require_java
-from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.work_progress import OnProgress
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class FollowedChangefeed:
         self._next_dagster_s = 0.0
         self._lake: Lake | None = None
         self._is_unsure = True
+        self._jvm = jvm_of(config)
         self.upkeep = Upkeep(self._jvm)
 
     def run(self, on_progress: OnProgress) -> FollowedRun:
@@ -170,6 +171,3 @@ class FollowedChangefeed:
 
     def _workers(self) -> Workers:
         return spark.LazySparkWorkers(self._config)
-
-    def _jvm(self) -> JvmCatalog:
-        return JvmCatalog(spark.session(self._config), self._config.catalog.name)

@@ -30,7 +30,6 @@ from ticdc_assets.protocols.simple.avro.batches import ColumnSetGroup, parts
 from ticdc_assets.protocols.simple.avro.images import NOT_SENT, STRING, TIMESTAMP
 from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
-from ticdc_assets.schema.model import Column
 
 _NONE: Final = -1
 _OPS: Final = pa.array(["I", "U", "D"], pa.string())
@@ -64,12 +63,7 @@ def heads(messages: Messages, options: SimpleOptions) -> RowHeaders:
     )
 
 
-def column(of: Column, array: pa.Array, zone: str) -> pa.Array:
-    """The canonical values of an array of wire values."""
-    return native_columns.column(of, array, zone)
-
-
-BULK: Final = Bulk(heads, rows, column)
+BULK: Final = Bulk(heads, rows, native_columns.column)
 
 
 def _sound(part: ColumnSetGroup) -> Ints:

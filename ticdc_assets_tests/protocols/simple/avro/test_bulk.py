@@ -84,7 +84,7 @@ def test_every_simple_value_is_typed_as_the_reference_types_it(workload, zone):
         columns = shapes[table.schema, table.table, table.schema_version]
         for arrays in (table.rows.wire, table.rows.before or ()):
             for name, array in zip(table.rows.columns, arrays, strict=False):
-                values_agree(simple_avro_bulk.column, simple.value, columns[name], array, zone)
+                values_agree(simple_avro_bulk.BULK.column, simple.value, columns[name], array, zone)
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -341,5 +341,5 @@ def test_any_simple_values_and_types_equal_those_of_the_reference(pairs, data):
     for table in rows.tables:
         for array in (*table.rows.wire, *(table.rows.before or ())):
             column = data.draw(st.sampled_from(ANY_COLUMN))
-            values_agree(simple_avro_bulk.column, simple.value, column, array, "Asia/Shanghai")
+            values_agree(simple_avro_bulk.BULK.column, simple.value, column, array, "Asia/Shanghai")
     agree(simple_avro_bulk, simple, data.draw(spoiled(pairs)), PLAIN)
