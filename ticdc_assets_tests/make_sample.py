@@ -23,6 +23,7 @@ from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.formats.bodies import frames, json_object
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.fixtures import FIXTURES, read_jsonl
@@ -120,11 +121,11 @@ def _kept(
 
 
 def _simple(value: bytes, where: str) -> Iterator[Any]:
-    return simple.decode(None, value, where, simple.SimpleOptions())
+    return simple.decode(None, value, where, DecoderOptions())
 
 
 def _debezium(value: bytes, where: str) -> Iterator[Any]:
-    return debezium.decode(None, value, where, debezium.DebeziumOptions())
+    return debezium.decode(None, value, where, DecoderOptions())
 
 
 def _is_of(event: Any, tables: set[str]) -> bool:

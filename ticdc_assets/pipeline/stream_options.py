@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ticdc_assets.config.model.sink import Protocol
 from ticdc_assets.errors import ConfigError, DecodeError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.protocol import StreamSettings
-from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.protocol import DecoderOptions, SchemaLookup, no_schemas
 from ticdc_assets.sources.schema_registry import RegistryClient, RegistrySchemas
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def options_of(
     control: Control | None = None,
     asks_registry: bool = True,
     origin: Control | None = None,
-) -> Any:
+) -> DecoderOptions:
     """The options of the changefeed's decoder.
 
     Args:
@@ -56,25 +55,25 @@ def options_of(
         ConfigError: a required setting is missing.
     """
     sink = changefeed.sink
-    settings = StreamSettings(
+    is_avro = sink.protocol == Protocol.AVRO
+    return DecoderOptions(
         compression=sink.large_message.compression,
         claim_check_raw_value=sink.large_message.claim_check_raw_value,
         has_commit_ts=sink.has_commit_ts,
         output_old_value=sink.open.output_old_value,
         only_output_updated_columns=sink.content.only_output_updated_columns,
         binary_handling_mode=sink.debezium.binary_handling_mode,
-        schemas=_schemas(changefeed, (control, origin), asks_registry) if sink.protocol == Protocol.AVRO else None,
+        schemas=_schemas(changefeed, (control, origin), asks_registry) if is_avro else no_schemas,
     )
-    return REGISTRY[str(sink.protocol)].options(settings)
 
 
-def keep_schemas(options: Any, control: Control) -> None:
+def keep_schemas(options: DecoderOptions, control: Control) -> None:
     """Keep the schemas from a registry, before anything is published that was decoded with them.
 
     Raises:
         SourceError: the registry is that of other messages.
     """
-    schemas = getattr(options, "schemas", None)
+    schemas = options.schemas
     if not isinstance(schemas, RegistrySchemas):
         return
     schemas.require_own_registry()
@@ -83,9 +82,7 @@ def keep_schemas(options: Any, control: Control) -> None:
         schemas.fetched = {}
 
 
-def _schemas(
-    changefeed: Changefeed, controls: Sequence[Control | None], asks_registry: bool
-) -> confluent_avro.SchemaLookup:
+def _schemas(changefeed: Changefeed, controls: Sequence[Control | None], asks_registry: bool) -> SchemaLookup:
     registry = changefeed.schemas.registry
     if registry is not None and registry.url is not None:
         url = registry.url

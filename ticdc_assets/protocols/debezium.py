@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from functools import partial
@@ -21,7 +20,7 @@ import orjson
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import NegativeZero, decompress, json_object, json_row
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import bit_width, decimal_shape
@@ -32,18 +31,16 @@ _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE}
 _MAX_TS: Final = 1 << 63
 _WITH_IMAGES: Final = ("payload", "before", "after")
 """The members that images are in, with a schema block and without."""
+_BINARY: Final[dict[str, Literal["base64", "base64-url-safe", "hex"]]] = {
+    "bytes": "base64",  # another type in the schema block, the same text
+    "base64": "base64",
+    "base64-url-safe": "base64-url-safe",
+    "hex": "hex",
+}
 _SUSPECT: Final = "Check the table's schema and that the topic carries TiCDC's Debezium protocol; else quarantine it."
 
 
-@dataclass(frozen=True, slots=True)
-class DebeziumOptions:
-    """The changefeed settings that affect decoding; `binary` is the encoding of binary columns."""
-
-    compression: Compression = Compression.NONE
-    binary: Literal["base64", "base64-url-safe", "hex"] = "base64"
-
-
-def decode(key: bytes | None, value: bytes | None, where: str, options: DebeziumOptions) -> Iterator[Event]:
+def decode(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The event of a message. Raises DecodeError."""
     if not value:
         raise _bad(where, "a JSON value", "none")
@@ -142,9 +139,9 @@ def _old_name(changes: Any, schema: str, table: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
-def values(options: DebeziumOptions) -> Callable[[Column, Any, str], Any]:
+def values(options: DecoderOptions) -> Callable[[Column, Any, str], Any]:
     """The `value` function for a stream with these options."""
-    return partial(_value_in, TextForms(options.binary, "label"))
+    return partial(_value_in, TextForms(_BINARY[options.binary_handling_mode], "label"))
 
 
 def value(column: Column, wire: Any, zone: str) -> Any:

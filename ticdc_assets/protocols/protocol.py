@@ -11,8 +11,9 @@ from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.schema.model import Column, TableSchema
 
-Decode = Callable[[bytes | None, bytes | None, str, Any], Iterator[Event]]
-OpenClaim = Callable[[bytes, str, Any], Iterator[Event]]
+Decode = Callable[[bytes | None, bytes | None, str, "DecoderOptions"], Iterator[Event]]
+OpenClaim = Callable[[bytes, str, "DecoderOptions"], Iterator[Event]]
+SchemaLookup = Callable[[int], str]
 Value = Callable[[Column, Any, str], Any]
 Infer = Callable[[RowEvent], TableSchema]
 Recognise = Callable[[Mapping[str, Any]], frozenset[str] | None]
@@ -22,11 +23,20 @@ CONTENT_COMPATIBLE: Final = "content-compatible"
 SCHEMA_BLOCK: Final = "debezium-schema"
 
 
+def no_schemas(schema_id: int) -> str:
+    """The lookup of a stream without a registry."""
+    raise LookupError(schema_id)
+
+
 @dataclass(frozen=True, slots=True)
-class StreamSettings:
+class DecoderOptions:
     """The settings of a changefeed that affect how messages are decoded, with TiCDC's names and meanings.
 
-    `schemas` returns the text of the Avro schema registered under an id; None for protocols without a registry.
+    has_commit_ts: whether every row of Canal-JSON must have a commit_ts.
+    output_old_value: if false, an UPDATE of the Open Protocol has no old values, so it looks like an INSERT.
+    only_output_updated_columns: if true, an UPDATE of the Open Protocol has no old values if no sent column changes.
+    schemas: (id) to the text of the registered Avro schema. LookupError if there is none.
+    table: the database and name of the table of Avro messages if they are known from the topic.
     """
 
     compression: Compression = Compression.NONE
@@ -35,7 +45,8 @@ class StreamSettings:
     output_old_value: bool = True
     only_output_updated_columns: bool = False
     binary_handling_mode: str = "base64"
-    schemas: Callable[[int], str] | None = None
+    schemas: SchemaLookup = no_schemas
+    table: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,6 @@ class MessageProtocol:
     title: the name for display.
     decode: (key, value, where, options) to the events of a message. Raises DecodeError, and nothing else, on any bytes.
     value: (column, wire value, time zone) to the value in the lake. Raises DecodeError.
-    options: (settings) to the options of `decode` and `bulk`.
     open_claim: (data, where, options) to the events of a claim-check file; None if the protocol has none.
     infer: (row) to the schema of its table as far as a row shows it; None if rows of the protocol carry no types.
     bulk: the decoder for whole batches of messages; None if there is only the reference decoder.
@@ -61,11 +71,10 @@ class MessageProtocol:
     title: str
     decode: Decode
     value: Value
-    options: Callable[[StreamSettings], Any]
     open_claim: OpenClaim | None = None
     infer: Infer | None = None
     bulk: Bulk | None = None
-    values: Callable[[Any], Value] | None = None
+    values: Callable[[DecoderOptions], Value] | None = None
     recognise: Recognise | None = None
     has_utc_times: bool = False
     has_one_commit: bool = False
@@ -74,6 +83,6 @@ class MessageProtocol:
         """The time zone of TIMESTAMPs that name none; `zone` is TiCDC's time zone."""
         return "UTC" if self.has_utc_times else zone
 
-    def value_under(self, options: Any) -> Value:
+    def value_under(self, options: DecoderOptions) -> Value:
         """The function that converts wire values of a stream with these options."""
         return self.values(options) if self.values is not None else self.value

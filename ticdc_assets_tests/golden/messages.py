@@ -16,14 +16,10 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from ticdc_assets.protocols import debezium
-from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Event
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets_tests.fixtures import CORPUS, read_jsonl
 
 GOLDEN = CORPUS / "golden"
@@ -48,18 +44,9 @@ def decoded(head: Mapping[str, Any], message: Message) -> list[Event]:
     return list(REGISTRY[head["protocol"]].decode(*message, "golden", options(head)))
 
 
-def options(head: Mapping[str, Any]) -> Any:
-    compression = Compression(head["compression"])
-    match head["protocol"]:
-        case "open-protocol":
-            return open_protocol.OpenProtocolOptions(compression)
-        case "simple":
-            return simple.SimpleOptions(compression)
-        case "canal-json":
-            return canal_json_messages.CanalJsonOptions(compression)
-        case "debezium":
-            return debezium.DebeziumOptions(compression)
-    return confluent_avro.AvroOptions({int(i): text for i, text in head["schemas"].items()}.__getitem__)
+def options(head: Mapping[str, Any]) -> DecoderOptions:
+    schemas = {int(i): text for i, text in head.get("schemas", {}).items()}
+    return DecoderOptions(Compression(head["compression"]), schemas=schemas.__getitem__)
 
 
 def plain(thing: Any) -> Any:

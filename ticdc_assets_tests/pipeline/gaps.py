@@ -15,11 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from ticdc_assets.config import read_sink
-from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.model import Column, Kind, TableSchema
 from ticdc_assets.sources.capture import placed_messages
 from ticdc_assets_tests.fixtures import Workload
@@ -31,9 +29,9 @@ from ticdc_assets_tests.truth import comparable, lake_value
 Image = tuple[tuple[str, Any], ...]
 
 _PLAIN = {
-    "open-protocol": open_protocol.OpenProtocolOptions(),
-    "simple": simple.SimpleOptions(),
-    "canal-json": canal_json_messages.CanalJsonOptions(),
+    "open-protocol": DecoderOptions(),
+    "simple": DecoderOptions(),
+    "canal-json": DecoderOptions(),
 }
 
 

@@ -50,9 +50,7 @@ def recognise(message: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset() if "database" in message and "ts" in message and "isDdl" not in message else None
 
 
-PROTOCOL = MessageProtocol(
-    name="tiny", title="Tiny", decode=decode, value=native.value, options=lambda settings: None, recognise=recognise
-)
+PROTOCOL = MessageProtocol(name="tiny", title="Tiny", decode=decode, value=native.value, recognise=recognise)
 
 
 @pytest.fixture

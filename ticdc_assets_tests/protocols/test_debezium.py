@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.debezium import DebeziumOptions, decode, value, values
+from ticdc_assets.protocols.debezium import decode, value, values
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import NegativeZero
 from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets.sources.capture import messages
@@ -28,7 +29,7 @@ from ticdc_assets_tests.protocols.happened import Change
 from ticdc_assets_tests.protocols.hostile.damage import cuts, damage, flips, splices
 from ticdc_assets_tests.protocols.wire_images import image
 
-PLAIN = DebeziumOptions()
+PLAIN = DecoderOptions()
 TS = 459802238374641668
 every_workload = pytest.mark.parametrize("workload", workloads("debezium"), ids=lambda w: w.name)
 
@@ -189,7 +190,7 @@ def test_a_rename_names_the_table_that_was(found, old_name):
 def test_a_value_may_be_compressed_as_a_whole(compression):
     raw = json.dumps({"payload": ROW}).encode()
     body = raw if compression is Compression.NONE else pa.Codec(compression.value).compress(raw, asbytes=True)
-    (event,) = decode(None, body, "here", DebeziumOptions(compression))
+    (event,) = decode(None, body, "here", DecoderOptions(compression))
 
     assert event.wire == {"id": 1}
 
@@ -301,7 +302,7 @@ def test_every_type_has_its_value(kind, more, wire, wanted):
 )
 def test_binary_columns_are_read_as_the_changefeed_writes_them(binary, wire):
     column, bits = Column("c", MySqlType(Kind.BINARY)), Column("c", MySqlType(Kind.BIT, length=64))
-    read = values(DebeziumOptions(binary=binary))
+    read = values(DecoderOptions(binary_handling_mode=binary))
 
     assert read(column, wire, "UTC") == b"\xfb\xff\0\0"
     assert read(column, "", "UTC") == b""
@@ -397,7 +398,7 @@ def test_damaged_messages_decode_or_are_a_decode_error(body, hows, key):
         body = damage(body, how)
     for compression in Compression:
         try:
-            assert len(list(decode(json.dumps(key).encode(), body, "here", DebeziumOptions(compression)))) == 1
+            assert len(list(decode(json.dumps(key).encode(), body, "here", DecoderOptions(compression)))) == 1
         except DecodeError:
             continue
 

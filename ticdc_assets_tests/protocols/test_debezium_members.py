@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.debezium import DebeziumOptions, decode, value
+from ticdc_assets.protocols.debezium import decode, value
 from ticdc_assets.protocols.events import Op
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column
 
@@ -23,7 +24,7 @@ DDL = {"source": SOURCE, "ddl": "RENAME TABLE t TO u", "databaseName": "s"}
 
 
 def of(message: dict[str, Any], key: bytes | None = None) -> Any:
-    [event] = decode(key, json.dumps(message).encode(), "here", DebeziumOptions())
+    [event] = decode(key, json.dumps(message).encode(), "here", DecoderOptions())
     return event
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.avro import table_schema as fields
-from ticdc_assets.protocols.avro.decoder import HEAD_BYTES, AvroOptions
+from ticdc_assets.protocols.avro.decoder import HEAD_BYTES
 from ticdc_assets.protocols.avro.table_schema import Writer, writer
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.formats.avro.batches import (
@@ -29,6 +29,7 @@ from ticdc_assets.protocols.formats.avro.batches import (
     in_large_groups,
 )
 from ticdc_assets.protocols.formats.avro.columns import ReadVector, Vector, reader
+from ticdc_assets.protocols.protocol import DecoderOptions
 
 NONE: Final = -1
 _PLANS_MAX: Final = 256
@@ -94,7 +95,7 @@ def _with_good_texts(before: Before, good: Ints) -> Ints:
     return good
 
 
-def parts(messages: Messages, options: AvroOptions) -> Iterator[tuple[SchemaGroup, bool]]:
+def parts(messages: Messages, options: DecoderOptions) -> Iterator[tuple[SchemaGroup, bool]]:
     """The rows of each value schema, with false; then by key schema the deletes, which have no value, with true."""
     if not len(messages) or max(messages.keys.nbytes, messages.values.nbytes) > SLAB_BYTES_MAX:
         return
@@ -200,7 +201,7 @@ def _before(old: _Old, lanes: AvroBatchReader) -> Before:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def _plan_of(schema_id: int, options: AvroOptions) -> _Plan | None:
+def _plan_of(schema_id: int, options: DecoderOptions) -> _Plan | None:
     try:
         return _plan(options.schemas(schema_id))
     except (LookupError, DecodeError):

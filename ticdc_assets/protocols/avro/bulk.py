@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.protocols.avro import table_schema as fields
 from ticdc_assets.protocols.avro.batches import NONE, Before, SchemaGroup, parts
-from ticdc_assets.protocols.avro.decoder import MS_MAX, OPS, TS_MAX, AvroOptions
+from ticdc_assets.protocols.avro.decoder import MS_MAX, OPS, TS_MAX
 from ticdc_assets.protocols.columnar.message_rows import (
     Bulk,
     BulkRows,
@@ -28,16 +28,17 @@ from ticdc_assets.protocols.columnar.message_rows import (
 )
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro.batches import Ints, concatenated
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import Column
 
 
-def rows(messages: Messages, options: AvroOptions) -> BulkRows:
+def rows(messages: Messages, options: DecoderOptions) -> BulkRows:
     """The rows of a batch by schema id; deletes by the schema id of their key."""
     return rows_of(len(messages), (_table(part, options, deletes) for part, deletes in parts(messages, options)))
 
 
-def heads(messages: Messages, options: AvroOptions) -> RowHeaders:
+def heads(messages: Messages, options: DecoderOptions) -> RowHeaders:
     """The row headers of a batch; messages are still read to their end, but no values are built."""
     names: dict[tuple[str, str], int] = {}
     groups, name, version = [], [], []
@@ -120,11 +121,11 @@ def _repeated(text: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
-def _name(part: SchemaGroup, options: AvroOptions) -> tuple[str, str]:
+def _name(part: SchemaGroup, options: DecoderOptions) -> tuple[str, str]:
     return options.table or (part.writer.schema, part.writer.table)
 
 
-def _table(part: SchemaGroup, options: AvroOptions, deletes: bool) -> TableRows:
+def _table(part: SchemaGroup, options: DecoderOptions, deletes: bool) -> TableRows:
     group = _heads_of(part, deletes)
     schema, table = _name(part, options)
     columns = tuple(part.vectors) if deletes else part.writer.columns

@@ -4,9 +4,9 @@ Limits of the stream:
 - Without the TiDB extension, rows have no commit_ts, and INSERT and UPDATE are the same: `upsert` is set.
 - A DELETE is a key without a value: `wire` has only the key columns (`handle_only`). It has no commit_ts even with the
   extension, so only its offset orders it.
-- A DELETE from a table without a key has neither key nor value. If `AvroOptions.table` is set, it is an event with an
-  empty `wire` and key (), which no mirror can apply; else it is a DecodeError, and the message is quarantined.
-- Schema and table come from the sanitised namespace and name of the Avro schema, or from `AvroOptions.table`: TiCDC
+- A DELETE from a table without a key has neither key nor value. If `DecoderOptions.table` is set, it is an event with
+  an empty `wire` and key (), which no mirror can apply; else it is a DecodeError, and the message is quarantined.
+- Schema and table come from the sanitised namespace and name of the Avro schema, or from `DecoderOptions.table`: TiCDC
   writes one table per topic, and the topic may have the true names. A row's `schema_version` is the schema id of its
   value; `schema_event` returns that schema.
 
@@ -17,8 +17,7 @@ with commit_ts).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -29,12 +28,12 @@ from ticdc_assets.protocols.avro.table_schema import Writer, table_schema, write
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, RowTime, WatermarkEvent
 from ticdc_assets.protocols.formats.avro.reader import read_whole
 from ticdc_assets.protocols.formats.bodies import json_object
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import native as native_values
 from ticdc_assets.protocols.values.checksum import Checksum, ToPlain, check, resolved, with_checksum
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints
 from ticdc_assets.schema.model import Column, TableSchema
 
-SchemaLookup = Callable[[int], str]
 """(schema id) to the text of the schema. Raises LookupError if there is none."""
 
 HEAD_BYTES: Final = 5
@@ -78,20 +77,12 @@ def _text(value: Any) -> str:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class AvroOptions:
-    """The schema lookup, and the table (database, name) of the messages if it is known from the topic."""
-
-    schemas: SchemaLookup
-    table: tuple[str, str] | None = None
-
-
-def decode(key: bytes | None, value: bytes | None, where: str, options: AvroOptions) -> Iterator[Event]:
+def decode(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The event of a message. Raises DecodeError."""
     return iter((_event(key, value, where, options),))
 
 
-def schema_event(key: bytes | None, value: bytes | None, where: str, options: AvroOptions) -> DdlEvent | None:
+def schema_event(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> DdlEvent | None:
     """The schema of the row in a message, as a bootstrap whose `version` is the schema id of the value.
 
     None for messages without row values. The result is the same for all messages with the same `schema_ids`.
@@ -139,7 +130,7 @@ def value(column: Column, wire: Any, zone: str) -> Any:
     return native_values.value(column, wire, zone, labels=True)
 
 
-def _event(key: bytes | None, value: bytes | None, where: str, options: AvroOptions) -> Event:
+def _event(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Event:
     if key:
         return _keyed(key, value, where, options)
     if not value or value[0] == _DELETE:
@@ -151,7 +142,7 @@ def _event(key: bytes | None, value: bytes | None, where: str, options: AvroOpti
     return _row(value, None, where, options)
 
 
-def _keyed(key: bytes, value: bytes | None, where: str, options: AvroOptions) -> RowEvent:
+def _keyed(key: bytes, value: bytes | None, where: str, options: DecoderOptions) -> RowEvent:
     key_writer, key_wire = _record(key, where, options)
     names = tuple(key_wire)
     if value and value[0] != _DELETE:
@@ -168,14 +159,14 @@ def _keyed(key: bytes, value: bytes | None, where: str, options: AvroOptions) ->
     )
 
 
-def _keyless_delete(value: bytes | None, where: str, options: AvroOptions) -> RowEvent:
+def _keyless_delete(value: bytes | None, where: str, options: DecoderOptions) -> RowEvent:
     if options.table is None:
         raise _bad(where, "a key or a value", "neither: a row was deleted from a table without a key")
     commit_ts = _tso(value, where) if value else None
     return RowEvent(*options.table, op=Op.DELETE, commit_ts=commit_ts, wire={}, handle_only=True, hints=RowHints(()))
 
 
-def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: AvroOptions) -> RowEvent:
+def _row(value: bytes, key: tuple[str, ...] | None, where: str, options: DecoderOptions) -> RowEvent:
     row_writer, record = _record(value, where, options)
     if key is not None and not set(key) <= set(row_writer.columns):
         raise _bad(where, "a key made of the row's columns", "other fields")
@@ -223,7 +214,7 @@ def _checksum(extension: dict[str, Any], where: str) -> Checksum:
     return Checksum(int(written), 0, corrupted, extension.get(fields.CHECKSUM_VERSION) or 0)
 
 
-def _record(data: bytes, where: str, options: AvroOptions) -> tuple[Writer, dict[str, Any]]:
+def _record(data: bytes, where: str, options: DecoderOptions) -> tuple[Writer, dict[str, Any]]:
     schema_id = _framed_id(data, where)
     found = writer(_lookup(schema_id, where, options), f"schema {schema_id}")
     record: dict[str, Any] = read_whole(found.reader, data, where, start=HEAD_BYTES)
@@ -237,7 +228,7 @@ def _framed_id(data: bytes, where: str) -> int:
     return schema_id
 
 
-def _lookup(schema_id: int, where: str, options: AvroOptions) -> str:
+def _lookup(schema_id: int, where: str, options: DecoderOptions) -> str:
     try:
         return options.schemas(schema_id)
     except LookupError:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.canal_json.decoder import OPS
-from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
+from ticdc_assets.protocols.canal_json.messages import column
 from ticdc_assets.protocols.columnar.json_messages import RowGrammar
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.columnar.raw_rows import JoinedRows, RawRows, unsupported
@@ -54,6 +54,7 @@ from ticdc_assets.protocols.formats.json.texts import JsonColumnNames, ScannedTe
 from ticdc_assets.protocols.formats.limits import BATCH_BYTES, RECORD_BYTES_MAX
 from ticdc_assets.protocols.formats.lines_and_frames import line_bounds
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.tso import INT64_MAX
 
 _CELLS_MAX: Final = 1 << 20
@@ -207,9 +208,9 @@ def _columns(message: Any) -> Iterable[str]:
     return names
 
 
-def _is_sound(found: ScannedTexts, options: CanalJsonOptions) -> Mask:
+def _is_sound(found: ScannedTexts, options: DecoderOptions) -> Mask:
     """The rows with a commit_ts if all rows must have one, else all rows."""
-    return np.asarray(found.numbers[:, COMMIT_TS] >= (0 if options.is_dated else -1))
+    return np.asarray(found.numbers[:, COMMIT_TS] >= (0 if options.has_commit_ts else -1))
 
 
 _GRAMMAR: Final = RowGrammar(_row_form(), _HEAD, _BEGINNING, _columns, _is_sound)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ticdc_assets.protocols.canal_json import decoder as canal_json
 from ticdc_assets.protocols.canal_json.decoder import Hint
 from ticdc_assets.protocols.events import Event, RowEvent
 from ticdc_assets.protocols.formats.bodies import decompress, json_object
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import text_columns
 from ticdc_assets.schema.ddl.mysql_types import parse_type
 from ticdc_assets.schema.model import Column, Index, Kind, MySqlType, TableSchema
@@ -28,25 +27,16 @@ _TYPE_CHARS_MAX: Final = 64
 _DECIMAL_DIGITS: Final = 65  # TiDB's maximum; `mysqlType` without content-compatible has no precision
 
 
-@dataclass(frozen=True, slots=True)
-class CanalJsonOptions:
-    """The changefeed settings that affect decoding; with `is_dated`, every row must have a commit_ts."""
-
-    compression: Compression = Compression.NONE
-    claim_check_raw_value: bool = False
-    is_dated: bool = False
-
-
-def decode(key: bytes | None, value: bytes | None, where: str, options: CanalJsonOptions) -> Iterator[Event]:
+def decode(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The events of a message: none where it is empty, as old TiCDC sends it at its checkpoints. Raises DecodeError."""
     if not value and not key:
         return iter(())
     if not value:
         raise DecodeError(where, "a message with a value", "none", _ADVICE)
-    return canal_json.decode(decompress(value, options.compression, where), where, options.is_dated)
+    return canal_json.decode(decompress(value, options.compression, where), where, options.has_commit_ts)
 
 
-def open_claim(data: bytes, where: str, options: CanalJsonOptions) -> Iterator[Event]:
+def open_claim(data: bytes, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The row of a claim-check file: `{"key": null, "value": base64}` with a whole message, or only its value."""
     events = list(decode(None, data if options.claim_check_raw_value else _claimed(data, where), where, options))
     if any(not isinstance(event, RowEvent) or event.claim or event.handle_only for event in events):

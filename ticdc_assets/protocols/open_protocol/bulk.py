@@ -53,7 +53,7 @@ from ticdc_assets.protocols.formats.lines_and_frames import count_frames, cut_fr
 from ticdc_assets.protocols.formats.simd import VECTOR
 from ticdc_assets.protocols.formats.string_arrays import Bytes, Ints, Mask, joined, read_only
 from ticdc_assets.protocols.open_protocol.columns import column
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
+from ticdc_assets.protocols.protocol import DecoderOptions
 
 KEY_TS, HAS_PARTITION, PARTITION = range(3)
 """The number slots of a key; its string slots are those of a row."""
@@ -175,7 +175,7 @@ _VERSION: Final = (1).to_bytes(8, "big")
 _NONE: Final = -1
 
 
-def heads(messages: Messages, options: OpenProtocolOptions) -> RowHeaders:
+def heads(messages: Messages, options: DecoderOptions) -> RowHeaders:
     """The headers of the whole rows."""
     events = _events(messages, options)
     found, _ = scan_texts(events.data, events.starts, events.ends, HEAD, NO_NAMES)
@@ -195,7 +195,7 @@ def heads(messages: Messages, options: OpenProtocolOptions) -> RowHeaders:
     )
 
 
-def rows(messages: Messages, options: OpenProtocolOptions) -> BulkRows:
+def rows(messages: Messages, options: DecoderOptions) -> BulkRows:
     """The whole rows."""
     events = _events(messages, options)
     parts = _parts(events)
@@ -237,7 +237,7 @@ class _Events:
         return np.asarray(((found == self.counts) & (self.counts > 0))[self.message])
 
 
-def _events(messages: Messages, options: OpenProtocolOptions) -> _Events:
+def _events(messages: Messages, options: DecoderOptions) -> _Events:
     keys, values, paired = _frames(messages)
     key_texts, texts = texts_of(keys, Compression.NONE), texts_of(values, options.compression)
     found, _ = scan_texts(key_texts.data, key_texts.starts, key_texts.ends, KEY, NO_NAMES)
@@ -302,7 +302,7 @@ def _columns(event: Any) -> Iterable[str]:
     return names
 
 
-def _table(events: _Events, part: _Part, options: OpenProtocolOptions) -> TableRows:
+def _table(events: _Events, part: _Part, options: DecoderOptions) -> TableRows:
     keys = events.keys.numbers[events.key[part.event]]
     part.found.numbers[:, COMMIT_TS] = keys[:, KEY_TS]
     raw = raw_rows(events.data, part.found, part.columns, events.message[part.event])

@@ -24,7 +24,7 @@ from ticdc_assets.protocols.formats.bodies import (
     json_object,
     json_row,
 )
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import text as text_values
 from ticdc_assets.protocols.values.text import TextForms
 from ticdc_assets.schema.arrow_types import is_binary
@@ -40,19 +40,6 @@ _SUSPECT: Final = "Check that the topic carries the Open Protocol with the confi
 
 
 @dataclass(frozen=True, slots=True)
-class OpenProtocolOptions:
-    """The changefeed settings that affect decoding, with TiCDC's meanings.
-
-    `output_old_value` false: an UPDATE has no old values, so it looks like an INSERT.
-    `only_output_updated_columns` true: an UPDATE has no old values if no sent column changes.
-    """
-
-    compression: Compression = Compression.NONE
-    output_old_value: bool = True
-    only_output_updated_columns: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ColumnHint:
     """The type information of a column in a message: MySQL's type code, TiCDC's flags, membership in the handle key."""
 
@@ -61,12 +48,12 @@ class ColumnHint:
     handle: bool
 
 
-def decode(key: bytes | None, value: bytes | None, where: str, options: OpenProtocolOptions) -> Iterator[Event]:
+def decode(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The events of one message in order; all but resolved events have a value. Raises DecodeError."""
     return iter(_events(key, value, where, options))
 
 
-def open_claim(data: bytes, where: str, options: OpenProtocolOptions) -> Iterator[Event]:
+def open_claim(data: bytes, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The events of a claim-check file: `{"key": base64, "value": base64}` with a whole message."""
     claim = json_object(data, where)
     events = _events(_claimed(claim, "key", where), _claimed(claim, "value", where), where, options)
@@ -82,7 +69,7 @@ def _claimed(claim: Mapping[str, Any], name: str, where: str) -> bytes:
         raise _bad(where, f"`{name}` as base64 in the claim-check file", "none") from None
 
 
-def _events(key: bytes | None, value: bytes | None, where: str, options: OpenProtocolOptions) -> list[Event]:
+def _events(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> list[Event]:
     if key is None or key[:8] != _VERSION:
         raise _bad(where, "a key that starts with version 1", "none" if key is None else "another start")
     heads = [json_object(body, where) for body in frames(key[8:], where)]
@@ -94,9 +81,7 @@ def _events(key: bytes | None, value: bytes | None, where: str, options: OpenPro
     return list(_paired(heads, bodies, where, options))
 
 
-def _paired(
-    heads: list[dict[str, Any]], bodies: list[bytes], where: str, options: OpenProtocolOptions
-) -> Iterator[Event]:
+def _paired(heads: list[dict[str, Any]], bodies: list[bytes], where: str, options: DecoderOptions) -> Iterator[Event]:
     left = MAX_BODY_BYTES
     for head, body in zip(heads, bodies, strict=True):
         kind, ts = _whole(head, "t", where), _ts(head, where)
@@ -125,7 +110,7 @@ def _ddl(head: dict[str, Any], ts: int, content: dict[str, Any], where: str) -> 
     return DdlEvent(commit_ts=ts, schema=schema, table=table, query=query, where=where)
 
 
-def _row(head: dict[str, Any], ts: int, content: dict[str, Any], where: str, options: OpenProtocolOptions) -> RowEvent:
+def _row(head: dict[str, Any], ts: int, content: dict[str, Any], where: str, options: DecoderOptions) -> RowEvent:
     new, old, gone = (_columns(content, name, where) for name in _IMAGES)
     if (new is None) == (gone is None) or (gone is not None and old is not None):
         raise _bad(where, "new values `u`, perhaps with old ones `p`, or else deleted ones `d`", "another combination")
@@ -154,7 +139,7 @@ def _row(head: dict[str, Any], ts: int, content: dict[str, Any], where: str, opt
     )
 
 
-def _ambiguous(handle_only: bool, options: OpenProtocolOptions) -> bool:
+def _ambiguous(handle_only: bool, options: DecoderOptions) -> bool:
     return not options.output_old_value or (options.only_output_updated_columns and handle_only)
 
 

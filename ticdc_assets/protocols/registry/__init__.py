@@ -6,7 +6,7 @@ A bulk decoder with compiled code is named by its module, which the first large 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.avro import bulk as avro_bulk
@@ -17,24 +17,12 @@ from ticdc_assets.protocols.columnar.message_rows import compiled_bulk, in_turn
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.open_protocol import columns as open_protocol_columns
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.protocol import (
-    CONTENT_COMPATIBLE,
-    EXTENSION,
-    SCHEMA_BLOCK,
-    MessageProtocol,
-    StreamSettings,
-)
+from ticdc_assets.protocols.protocol import CONTENT_COMPATIBLE, EXTENSION, SCHEMA_BLOCK, MessageProtocol
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.values import native_columns
 from ticdc_assets.schema.model import TableSchema
 
 # -- Open Protocol ----------------------------------------------------------------------------------------------------
-
-
-def _open_options(settings: StreamSettings) -> open_protocol.OpenProtocolOptions:
-    return open_protocol.OpenProtocolOptions(
-        settings.compression, settings.output_old_value, settings.only_output_updated_columns
-    )
 
 
 def _open_table(row: RowEvent) -> TableSchema:
@@ -46,7 +34,6 @@ _OPEN_PROTOCOL: Final = MessageProtocol(
     title="Open Protocol",
     decode=open_protocol.decode,
     value=open_protocol.value,
-    options=_open_options,
     open_claim=open_protocol.open_claim,
     infer=_open_table,
     bulk=compiled_bulk("ticdc_assets.protocols.open_protocol.bulk", open_protocol_columns.column),
@@ -54,10 +41,6 @@ _OPEN_PROTOCOL: Final = MessageProtocol(
 
 
 # -- Simple -----------------------------------------------------------------------------------------------------------
-
-
-def _simple_options(settings: StreamSettings) -> simple.SimpleOptions:
-    return simple.SimpleOptions(settings.compression, settings.claim_check_raw_value)
 
 
 _ROWS: Final = ("INSERT", "UPDATE", "DELETE")
@@ -75,7 +58,6 @@ _SIMPLE: Final = MessageProtocol(
     title="Simple",
     decode=simple.decode,
     value=simple.value,
-    options=_simple_options,
     open_claim=simple.open_claim,
     bulk=in_turn(
         compiled_bulk("ticdc_assets.protocols.simple.json_bulk", native_columns.column),
@@ -88,12 +70,6 @@ _SIMPLE: Final = MessageProtocol(
 
 
 # -- Canal-JSON messages; files of the storage sink are read by `canal_json.bulk` and `canal_json.decoder` -------------
-
-
-def _canal_options(settings: StreamSettings) -> canal_json_messages.CanalJsonOptions:
-    return canal_json_messages.CanalJsonOptions(
-        settings.compression, settings.claim_check_raw_value, settings.has_commit_ts
-    )
 
 
 def _canal_table(row: RowEvent) -> TableSchema:
@@ -119,7 +95,6 @@ _CANAL_JSON: Final = MessageProtocol(
     title="Canal-JSON",
     decode=canal_json_messages.decode,
     value=canal_json.value,
-    options=_canal_options,
     open_claim=canal_json_messages.open_claim,
     infer=_canal_table,
     bulk=compiled_bulk("ticdc_assets.protocols.canal_json.bulk", canal_json_messages.column),
@@ -131,34 +106,17 @@ _CANAL_JSON: Final = MessageProtocol(
 # -- Avro -------------------------------------------------------------------------------------------------------------
 
 
-def _avro_options(settings: StreamSettings) -> avro.AvroOptions:
-    assert settings.schemas is not None, "the Avro protocol needs registered schemas"
-    return avro.AvroOptions(settings.schemas)
-
-
 _AVRO: Final = MessageProtocol(
     name="avro",
     title="Avro",
     decode=avro.decode,
     value=avro.value,
-    options=_avro_options,
     bulk=avro_bulk.BULK,
     has_one_commit=True,
 )
 
 
 # -- Debezium JSON as TiCDC writes it ---------------------------------------------------------------------------------
-
-_BINARY: Final[dict[str, Literal["base64", "base64-url-safe", "hex"]]] = {
-    "bytes": "base64",  # another type in the schema block, the same text
-    "base64": "base64",
-    "base64-url-safe": "base64-url-safe",
-    "hex": "hex",
-}
-
-
-def _debezium_options(settings: StreamSettings) -> debezium.DebeziumOptions:
-    return debezium.DebeziumOptions(settings.compression, _BINARY[settings.binary_handling_mode])
 
 
 def _debezium_marks(message: Mapping[str, Any]) -> frozenset[str] | None:
@@ -174,7 +132,6 @@ _DEBEZIUM: Final = MessageProtocol(
     title="Debezium",
     decode=debezium.decode,
     value=debezium.value,
-    options=_debezium_options,
     values=debezium.values,
     recognise=_debezium_marks,
     has_utc_times=True,

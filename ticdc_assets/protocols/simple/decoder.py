@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Event, Op, RowEvent, RowHints, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import decompress, json_object, json_row
-from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.table_schema import is_view, table_name, table_schema
 from ticdc_assets.protocols.values import native as native_values
@@ -36,20 +35,12 @@ _IMAGES: Final = ("data", "old")
 _ADVICE: Final = "Check that the topic is written by TiCDC with protocol=simple and the configured compression."
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleOptions:
-    """The changefeed settings that affect decoding, with TiCDC's meanings."""
-
-    compression: Compression = Compression.NONE
-    claim_check_raw_value: bool = False
-
-
-def decode(key: bytes | None, value: bytes | None, where: str, options: SimpleOptions) -> Iterator[Event]:
+def decode(key: bytes | None, value: bytes | None, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The event of a message, in JSON or Avro, which differ in the first byte. Raises DecodeError."""
     return iter((_decoded(value, where, options),))
 
 
-def open_claim(data: bytes, where: str, options: SimpleOptions) -> Iterator[Event]:
+def open_claim(data: bytes, where: str, options: DecoderOptions) -> Iterator[Event]:
     """The row of a claim-check file: `{"key": null, "value": base64}` with a whole message, or only its value."""
     event = _decoded(data if options.claim_check_raw_value else _claimed(data, where), where, options)
     if not isinstance(event, RowEvent) or event.claim or event.handle_only:
@@ -64,7 +55,7 @@ def _claimed(data: bytes, where: str) -> bytes:
         raise _bad(where, "`value` as base64 in the claim-check file", "none") from None
 
 
-def _decoded(value: bytes | None, where: str, options: SimpleOptions) -> Event:
+def _decoded(value: bytes | None, where: str, options: DecoderOptions) -> Event:
     if not value:
         raise _bad(where, "a message with a value", "none")
     body = decompress(value, options.compression, where)

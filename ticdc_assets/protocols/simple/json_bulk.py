@@ -41,7 +41,7 @@ from ticdc_assets.protocols.formats.json.template import (
 )
 from ticdc_assets.protocols.formats.json.texts import ScannedTexts
 from ticdc_assets.protocols.formats.string_arrays import Mask
-from ticdc_assets.protocols.simple.decoder import SimpleOptions
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values import native_columns
 
 _TABLE: Final[Steps] = (
@@ -91,7 +91,7 @@ def _columns(message: Any) -> Iterable[str]:
     return names
 
 
-def _is_sound(found: ScannedTexts, options: SimpleOptions) -> Mask:
+def _is_sound(found: ScannedTexts, options: DecoderOptions) -> Mask:
     """The rows whose names are not empty and whose commit_ts and schema version are positive."""
     has_names = (found.strings[:, :, 0] != found.strings[:, :, 1]).all(axis=1)
     has_times = (found.numbers[:, [COMMIT_TS, SCHEMA_VERSION]] > 0).all(axis=1)

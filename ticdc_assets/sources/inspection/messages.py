@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final
+from typing import Final
 
 from ticdc_assets.errors import DecodeError, SchemaError, SourceError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
@@ -19,7 +19,7 @@ from ticdc_assets.protocols.avro.decoder import registry_from_json
 from ticdc_assets.protocols.events import Event, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import json_object
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY, detection
 from ticdc_assets.protocols.registry.detection import MessageForm, Votes
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -140,11 +140,10 @@ class _Reader:
         folder = self._origin.folder
         return self._origin.schemas if folder is None else registry_of(self._found, folder) or None
 
-    def _options_of(self) -> Any:
+    def _options_of(self) -> DecoderOptions:
         compression = self._form.compression or Compression.NONE
         schemas: dict[int, str] = {} if self._schemas is None else self._schemas
-        settings = StreamSettings(compression=compression, schemas=schemas.__getitem__)
-        return REGISTRY[self._form.protocol].options(settings)
+        return DecoderOptions(compression=compression, schemas=schemas.__getitem__)
 
     # -- one message --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.pending import StreamPending
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.result import ScannedOffsets, ScannedTables, StreamScan
-from ticdc_assets.protocols.avro.decoder import AvroOptions
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.history.fold.events import fold
 from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
 from ticdc_assets_tests.pipeline.plans import plan_of
@@ -158,7 +158,7 @@ def test_a_table_that_waits_for_the_other_changefeed_is_recorded_once():
 
 
 def test_only_selected_tables_wait_and_under_their_true_names():
-    avro = AvroScan(AvroOptions({}.__getitem__), (), has_commit_ts=True)
+    avro = AvroScan(DecoderOptions(schemas={}.__getitem__), (), has_commit_ts=True)
     avro.names = {("feed", "shop", "a_b"): ("shop", "a_b"), ("feed", "shop", "c_d"): ("shop", "c_d")}
     scan = replace(waits(("shop", "a_b"), ("shop", "c_d"), ("shop", "other")), avro=avro)
     found = pending(

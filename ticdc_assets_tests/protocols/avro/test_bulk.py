@@ -19,6 +19,7 @@ from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro.table_schema import table_schema
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
 from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, MySqlType
@@ -46,9 +47,9 @@ every_avro = pytest.mark.parametrize("workload", workloads("avro"), ids=lambda w
 
 
 @cache
-def avro_options(workload: Workload) -> confluent_avro.AvroOptions:
+def avro_options(workload: Workload) -> DecoderOptions:
     registry = confluent_avro.registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
-    return confluent_avro.AvroOptions(registry.__getitem__)
+    return DecoderOptions(schemas=registry.__getitem__)
 
 
 def avro_columns(workload: Workload) -> dict[tuple[str, str, int | None], dict[str, Column]]:
@@ -80,7 +81,7 @@ def test_a_wide_schema_costs_nothing_where_there_are_no_values():
     fields = [{"name": f"c{number}", "type": of_type("INT", "int")} for number in range(9_000)]
     pairs = [(None, struct.pack(">bI", 0, 7) + b"\0" * 5)] * 50_000
     batch = Messages.from_pairs([*pairs, (None, struct.pack(">bI", 0, 7) + b"\0" * 9_000)])
-    options = confluent_avro.AvroOptions({7: record(fields)}.__getitem__)
+    options = DecoderOptions(schemas={7: record(fields)}.__getitem__)
     rows = confluent_avro_bulk.rows(batch, options)
 
     assert [50_000] == np.flatnonzero(~rows.left).tolist()
@@ -99,7 +100,7 @@ def test_a_part_of_a_batch_is_read_as_the_whole_is():
 
 @pytest.mark.parametrize("pairs", [[], [(None, None)], [(b"", b"")], [(b"\0\0", b"\0")]])
 def test_a_batch_without_avro_rows_is_left(pairs):
-    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, confluent_avro.AvroOptions({}.__getitem__))
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, DecoderOptions(schemas={}.__getitem__))
 
     assert rows.left.all()
 
@@ -250,9 +251,7 @@ def test_no_damage_to_an_avro_message_of_every_type_is_taken_for_a_row(op):
     result = [*values, {c["name"]: v for c, v in zip(columns, values, strict=True)}, op, TS, TS >> 18]
     message = framed(7, fields, result, lambda value: value)
     pairs = [pair for damaged_one in every_damage(message) for pair in ((None, message), (None, damaged_one))]
-    rows, _ = agree(
-        confluent_avro_bulk, confluent_avro, pairs, confluent_avro.AvroOptions({7: record(fields)}.__getitem__)
-    )
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, DecoderOptions(schemas={7: record(fields)}.__getitem__))
 
     assert rows.left[1::2].any()
     assert not rows.left[::2].any()
@@ -284,7 +283,7 @@ def test_old_values_are_those_of_their_own_rows(null_first: bool):
         sound.replace(b"\x0e\x02\x01", b"\x0e\x02\x02"), sound.replace(b"\x0e\x02\x01", b"\x0e\x04\x01"),
     ]  # fmt: skip
     assert sound not in spoiled_ones
-    options = confluent_avro.AvroOptions({7: record(fields)}.__getitem__)
+    options = DecoderOptions(schemas={7: record(fields)}.__getitem__)
 
     pairs = [(None, value) for value in (*values, *spoiled_ones, *values)]
     found, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
@@ -303,9 +302,7 @@ def test_decimals_around_38_digits_are_the_references(precision, scale):
     raws = [number.to_bytes(size, "big", signed=True) for number in numbers for size in (17, 20)]
     raws += [number.to_bytes(16, "big", signed=True) for number in numbers if -(1 << 127) <= number < 1 << 127]
     pairs = [(None, framed(7, fields, [raw], lambda value: value)) for raw in raws]
-    rows, _ = agree(
-        confluent_avro_bulk, confluent_avro, pairs, confluent_avro.AvroOptions({7: record(fields)}.__getitem__)
-    )
+    rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, DecoderOptions(schemas={7: record(fields)}.__getitem__))
 
     assert not rows.left.all()
     for of in (MySqlType(Kind.DECIMAL, precision, scale), MySqlType(Kind.DECIMAL, 38, 0), MySqlType(Kind.VARCHAR, 9)):
@@ -319,7 +316,7 @@ def test_decimals_around_38_digits_are_the_references(precision, scale):
 @given(stream=streams_of_one_schema(), data=st.data())
 def test_any_avro_values_and_types_equal_those_of_the_reference(stream, data):
     schemas, pairs = stream
-    options = confluent_avro.AvroOptions(schemas.__getitem__, data.draw(st.sampled_from([None, ("a", "b")])))
+    options = DecoderOptions(schemas=schemas.__getitem__, table=data.draw(st.sampled_from([None, ("a", "b")])))
     rows, _ = agree(confluent_avro_bulk, confluent_avro, pairs, options)
     columns = {c.name: c for c in table_schema(schemas[7], None).columns}
     for table in rows.tables:

@@ -13,16 +13,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from ticdc_assets.protocols.avro.decoder import (
-    AvroOptions,
-    decode,
-    registry_from_json,
-    schema_event,
-    schema_ids,
-    value,
-    verify,
-)
+from ticdc_assets.protocols.avro.decoder import decode, registry_from_json, schema_event, schema_ids, value, verify
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, TableSchema
@@ -38,7 +31,7 @@ every_workload = pytest.mark.parametrize("workload", workloads("avro"), ids=lamb
 def decoded_events(workload: Workload) -> list[tuple[Message, Any, TableSchema | None]]:
     """Every event with its message and the schema that comes with a row's values."""
     registry = registry_from_json((workload.root / "registry.json").read_bytes(), "registry.json")
-    options = AvroOptions(registry.__getitem__)
+    options = DecoderOptions(schemas=registry.__getitem__)
     schemas: dict[Any, DdlEvent | None] = {}
     found = []
     for message in messages(workload.root / "messages.jsonl"):

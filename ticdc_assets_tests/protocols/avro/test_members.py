@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.avro.decoder import AvroOptions, schema_event, schema_ids
+from ticdc_assets.protocols.avro.decoder import schema_event, schema_ids
 from ticdc_assets.protocols.events import Op
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.values.checksum import Checksum
 from ticdc_assets.tso import INT64_MAX
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, EXTENSION, ID, NAME, SCHEMAS, record
@@ -25,7 +26,7 @@ CHECKED = record(
     {"name": "_tidb_checksum_version", "type": "int"},
 )
 KEYED_BY_NAME = record(NAME)
-OPTIONS = AvroOptions({**SCHEMAS, 6: json.dumps(CHECKED), 7: json.dumps(KEYED_BY_NAME)}.__getitem__)
+OPTIONS = DecoderOptions(schemas={**SCHEMAS, 6: json.dumps(CHECKED), 7: json.dumps(KEYED_BY_NAME)}.__getitem__)
 
 
 def at(commit_ts: int, ms: int, op: str = "c") -> Any:
@@ -77,7 +78,7 @@ def checked_value() -> bytes:
 
 
 def test_the_table_of_the_topic_takes_the_place_of_the_schemas():
-    named = AvroOptions(SCHEMAS.__getitem__, ("Shop", "T x"))
+    named = DecoderOptions(schemas=SCHEMAS.__getitem__, table=("Shop", "T x"))
 
     for value in (extended("c"), b"\3" + struct.pack(">Q", TS), None):
         row = of(key(), value, named)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.avro.bulk import BULK
-from ticdc_assets.protocols.avro.decoder import AvroOptions, registry_from_json, schema_event
+from ticdc_assets.protocols.avro.decoder import registry_from_json, schema_event
 from ticdc_assets.protocols.avro.table_schema import table_schema
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.events import Op, WatermarkEvent
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.avro.registered_schemas import (
     EXTENSION,
@@ -66,7 +67,7 @@ def test_a_delete_marker_has_the_time():
 def test_a_delete_that_carries_only_the_key_is_known_as_one():
     value = {"id": 7, "_tidb_op": "", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5}
     schema = record(ID, *EXTENSION)
-    event = of(key(), framed(4, schema, value), AvroOptions({**SCHEMAS, 4: json.dumps(schema)}.__getitem__))
+    event = of(key(), framed(4, schema, value), DecoderOptions(schemas={**SCHEMAS, 4: json.dumps(schema)}.__getitem__))
 
     assert (event.op, event.handle_only, event.commit_ts) == (Op.DELETE, True, TS)
 
@@ -74,7 +75,7 @@ def test_a_delete_that_carries_only_the_key_is_known_as_one():
 def test_old_values_next_to_the_new_ones_are_the_before_image():
     inner = record(ID, NAME, name="before")
     schema = record(ID, NAME, *EXTENSION, {"name": "_ticdc_before", "type": ["null", inner], "default": None})
-    options = AvroOptions({**SCHEMAS, 5: json.dumps(schema)}.__getitem__)
+    options = DecoderOptions(schemas={**SCHEMAS, 5: json.dumps(schema)}.__getitem__)
     ticdc = {"_tidb_commit_ts": TS, "_tidb_commit_physical_time": 5, "_ticdc_before": {"id": 7, "name": "old"}}
     update = of(key(), framed(5, schema, {"id": 7, "name": "new", "_tidb_op": "u", **ticdc}), options)
     delete = of(key(), framed(5, schema, {"id": 7, "name": None, "_tidb_op": "d", **ticdc}), options)
@@ -85,7 +86,7 @@ def test_old_values_next_to_the_new_ones_are_the_before_image():
 
 
 def test_the_topics_table_takes_the_place_of_sanitised_names():
-    options = AvroOptions(SCHEMAS.__getitem__, ("my shop", "t-1"))
+    options = DecoderOptions(schemas=SCHEMAS.__getitem__, table=("my shop", "t-1"))
     row = framed(2, ROW, {"id": 7, "name": None})
     names = {(e.schema, e.table) for e in (of(key(), None, options), of(key(), row, options))}
 
@@ -96,7 +97,7 @@ def test_the_topics_table_takes_the_place_of_sanitised_names():
 def test_a_delete_without_a_key_needs_to_know_its_table_and_names_no_row():
     with pytest.raises(DecodeError, match="without a key"):
         of(None, None)
-    event = of(None, None, AvroOptions(SCHEMAS.__getitem__, ("shop", "t")))
+    event = of(None, None, DecoderOptions(schemas=SCHEMAS.__getitem__, table=("shop", "t")))
 
     assert (event.op, event.wire, event.hints.key, event.handle_only) == (Op.DELETE, {}, (), True)
 
@@ -179,7 +180,7 @@ def test_damaged_messages_raise_nothing_but_decode_errors(sample, data):
 def test_old_values_without_an_operation_may_be_of_a_delete_and_are_refused():
     inner = record(ID, NAME, name="before")
     schema = record(ID, NAME, {"name": "_ticdc_before", "type": ["null", inner], "default": None})
-    options = AvroOptions({**SCHEMAS, 5: json.dumps(schema)}.__getitem__)
+    options = DecoderOptions(schemas={**SCHEMAS, 5: json.dumps(schema)}.__getitem__)
     insert = framed(5, schema, {"id": 7, "name": "new", "_ticdc_before": None})
     changed = framed(5, schema, {"id": 7, "name": "new", "_ticdc_before": {"id": 7, "name": "old"}})
     batch = Messages.from_pairs([(key(), insert), (key(), changed)])

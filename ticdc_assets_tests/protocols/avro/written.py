@@ -8,7 +8,8 @@ from typing import Any
 
 import fastavro
 
-from ticdc_assets.protocols.avro.decoder import AvroOptions, decode
+from ticdc_assets.protocols.avro.decoder import decode
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets_tests.protocols.avro.registered_schemas import (
     EXTENDED,
     KEY,
@@ -17,7 +18,7 @@ from ticdc_assets_tests.protocols.avro.registered_schemas import (
 
 TS = 459802238374641668
 
-OPTIONS = AvroOptions(SCHEMAS.__getitem__)
+OPTIONS = DecoderOptions(schemas=SCHEMAS.__getitem__)
 
 
 def framed(number: int, schema: Any, value: Any) -> bytes:
@@ -35,6 +36,6 @@ def extended(op: str, commit_ts: int = TS) -> bytes:
     return framed(3, EXTENDED, value)
 
 
-def of(key_bytes: bytes | None, value_bytes: bytes | None, options: AvroOptions = OPTIONS) -> Any:
+def of(key_bytes: bytes | None, value_bytes: bytes | None, options: DecoderOptions = OPTIONS) -> Any:
     (event,) = decode(key_bytes, value_bytes, "t[0]@1", options)
     return event

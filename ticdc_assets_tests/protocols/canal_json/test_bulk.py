@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.protocols.canal_json import bulk
-from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, column
+from ticdc_assets.protocols.canal_json.messages import column
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages, compiled_bulk
 from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream, agree
 
-FORM = Stream("canal-json", bulk.BULK, CanalJsonOptions())
+FORM = Stream("canal-json", bulk.BULK, DecoderOptions())
 COLUMN_SETS_MAX = 16
 
 
@@ -91,8 +92,8 @@ def test_a_message_of_another_id_is_official_canals_and_left():
 def test_rows_without_commit_ts_are_left_where_all_must_have_one(read):
     pairs = [insert("id"), message('{"id":"1"}', extension="")]
 
-    assert read(Messages.from_pairs(pairs), CanalJsonOptions(is_dated=True)).left.tolist() == [False, True]
-    assert not read(Messages.from_pairs(pairs), CanalJsonOptions()).left.any()
+    assert read(Messages.from_pairs(pairs), DecoderOptions(has_commit_ts=True)).left.tolist() == [False, True]
+    assert not read(Messages.from_pairs(pairs), DecoderOptions()).left.any()
 
 
 def test_a_small_batch_does_not_load_compiled_code(monkeypatch: pytest.MonkeyPatch):

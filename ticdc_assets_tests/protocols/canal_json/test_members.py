@@ -10,11 +10,12 @@ import pytest
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.canal_json.bulk import BULK
 from ticdc_assets.protocols.canal_json.decoder import Hint, decode, read_file, record_bytes
-from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, infer_table
+from ticdc_assets.protocols.canal_json.messages import infer_table
 from ticdc_assets.protocols.columnar.message_rows import Messages
 from ticdc_assets.protocols.columnar.raw_rows import BadRecord, Incomplete
 from ticdc_assets.protocols.events import Op
 from ticdc_assets.protocols.formats.limits import ROWS_PER_MESSAGE_MAX
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.model import Index
 from ticdc_assets.tso import INT64_MAX
 
@@ -192,7 +193,7 @@ def test_a_type_without_a_length_is_the_widest_of_its_kind():
 @pytest.mark.parametrize("tso", [0, 1, INT64_MAX])
 def test_bulk_tells_the_first_and_the_last_commit_ts(tso: int):
     body = json.dumps(with_extension(commitTs=tso), separators=(",", ":")).encode()
-    options = CanalJsonOptions()
+    options = DecoderOptions()
 
     heads = BULK.heads(Messages.from_pairs([(None, body)]), options)
     [table] = BULK.rows(Messages.from_pairs([(None, body)]), options).tables

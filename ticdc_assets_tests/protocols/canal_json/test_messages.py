@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions, decode, open_claim
+from ticdc_assets.protocols.canal_json.messages import decode, open_claim
 from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import FROM_TICDC, DdlEvent, DdlOrigin
 from ticdc_assets.tso import INT64_MAX, LOGICAL_BITS
 
-DATED, UNDATED = CanalJsonOptions(is_dated=True), CanalJsonOptions()
+DATED, UNDATED = DecoderOptions(has_commit_ts=True), DecoderOptions()
 MS_MAX = INT64_MAX >> LOGICAL_BITS
 
 
@@ -91,7 +92,7 @@ def test_the_time_of_a_row_is_milliseconds_that_a_tso_can_have(es: Any):
 
 # -- claim-check files ------------------------------------------------------------------------------------------------
 
-RAW = CanalJsonOptions(claim_check_raw_value=True)
+RAW = DecoderOptions(claim_check_raw_value=True)
 
 
 def claim(value: bytes) -> bytes:

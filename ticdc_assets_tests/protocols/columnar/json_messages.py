@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
-from ticdc_assets.protocols.canal_json.messages import CanalJsonOptions
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.simple import decoder as simple
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import json_bulk as simple_bulk
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream
 
@@ -139,9 +137,9 @@ def framed(bodies: Iterable[str]) -> bytes:
 
 
 STREAMS = {
-    "canal-json": (Stream("canal-json", canal_json_bulk.BULK, CanalJsonOptions()), canal()),
-    "simple": (Stream("simple", simple_bulk.BULK, simple.SimpleOptions()), simple_json()),
-    "open": (Stream("open-protocol", open_protocol_bulk.BULK, open_protocol.OpenProtocolOptions()), open_message()),
+    "canal-json": (Stream("canal-json", canal_json_bulk.BULK, DecoderOptions()), canal()),
+    "simple": (Stream("simple", simple_bulk.BULK, DecoderOptions()), simple_json()),
+    "open": (Stream("open-protocol", open_protocol_bulk.BULK, DecoderOptions()), open_message()),
 }
 every_stream = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 slow_enough = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ticdc_assets.protocols.canal_json import bulk as canal_json_bulk
-from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.columnar.message_rows import Bulk
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import bulk as open_protocol_bulk
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.simple import decoder as simple
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import json_bulk as simple_bulk
 from ticdc_assets_tests.fixtures import Workload
 from ticdc_assets_tests.protocols.columnar.json_agreement import Stream
@@ -27,12 +23,10 @@ def stream_of(workload: Workload) -> Stream:
     sink, uri = workload.variant["config"]["sink"], workload.variant["sink_uri"]
     large = sink.get("kafka-config", {}).get("large-message-handle", {})
     compression = Compression(large.get("large-message-handle-compression") or "none")
-    options: Any = open_protocol.OpenProtocolOptions(
+    options = DecoderOptions(
         compression,
+        bool(large.get("claim-check-raw-value")),
         output_old_value=sink.get("open", {}).get("output-old-value", True),
         only_output_updated_columns="only-output-updated-columns=true" in uri,
     )
-    if protocol != "open-protocol":
-        kind = simple.SimpleOptions if protocol == "simple" else canal_json_messages.CanalJsonOptions
-        options = kind(compression, bool(large.get("claim-check-raw-value")))
     return Stream(protocol, bulk, options, workload.time_zone)

@@ -13,15 +13,13 @@ import pytest
 
 from ticdc_assets.protocols.avro import batches as avro_batches
 from ticdc_assets.protocols.avro import bulk as avro_bulk
-from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.columnar import message_rows, scanned_rows
 from ticdc_assets.protocols.columnar.message_rows import Bulk, BulkRows, Messages
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple.avro import batches as simple_batches
 from ticdc_assets.protocols.simple.avro import bulk as simple_bulk
-from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets_tests.protocols.avro.registered_schemas import KEY, encoded
 from ticdc_assets_tests.protocols.simple.avro.written import WHOLE_PAYLOAD, simple_message
 
@@ -40,8 +38,8 @@ def test_a_batch_is_read_up_to_the_bytes_that_offsets_reach(monkeypatch: pytest.
     schemas = {1: json.dumps(KEY)}
     deletes = Messages.from_pairs([(key, None)] * 3)
     cases = [
-        (simple_batches, simple_bulk, simple, SimpleOptions(), simple.values.nbytes),
-        (avro_batches, avro_bulk, deletes, AvroOptions(schemas.__getitem__), deletes.keys.nbytes),
+        (simple_batches, simple_bulk, simple, DecoderOptions(), simple.values.nbytes),
+        (avro_batches, avro_bulk, deletes, DecoderOptions(schemas=schemas.__getitem__), deletes.keys.nbytes),
     ]
     for module, bulk, messages, options, size in cases:
         for most, wanted in ((size, []), (size - 1, [0, 1, 2])):
@@ -52,7 +50,7 @@ def test_a_batch_is_read_up_to_the_bytes_that_offsets_reach(monkeypatch: pytest.
 def test_bodies_are_decompressed_up_to_so_many_bytes_together(monkeypatch: pytest.MonkeyPatch):
     packed = pa.compress(ROW, "snappy", asbytes=True)
     messages = Messages.from_pairs([(None, packed), (None, None), (None, packed), (None, b"no snappy"), (None, packed)])
-    options = SimpleOptions(compression=Compression.SNAPPY)
+    options = DecoderOptions(compression=Compression.SNAPPY)
 
     for bodies, wanted in ((3, [1, 3]), (2, [1, 3, 4]), (1, [1, 2, 3, 4])):
         for room in (bodies * len(ROW), (bodies + 1) * len(ROW) - 1):
@@ -80,7 +78,7 @@ def test_rows_of_so_many_sets_of_columns_are_read_and_those_of_others_left(most:
     numbers = [0, 1, 0, 2, 3, 1, 4, 5, 4, 6]
     messages = Messages.from_pairs([(None, canal_row(number)) for number in numbers])
 
-    rows = protocol.bulk.rows(messages, protocol.options(StreamSettings()))
+    rows = protocol.bulk.rows(messages, DecoderOptions())
 
     assert np.flatnonzero(rows.left).tolist() == [n for n, number in enumerate(numbers) if number >= most]
 

@@ -9,19 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.columnar import message_rows
 from ticdc_assets.protocols.columnar.message_rows import Bulk, Messages
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols.avro.registered_schemas import EXTENDED, KEY, encoded
 from ticdc_assets_tests.protocols.columnar.bulk_agreement import Pair, pairs_of
 from ticdc_assets_tests.protocols.open_protocol.open_messages import HEAD, ID, message
 
-SIMPLE = REGISTRY["simple"].options(StreamSettings())
-OPEN = REGISTRY["open-protocol"].options(StreamSettings())
+SIMPLE = DecoderOptions()
+OPEN = DecoderOptions()
 MANY = 64
 
 
@@ -91,7 +90,7 @@ def test_a_row_of_open_protocol_without_a_commit_ts_is_left(ts: int, is_left: bo
 
 
 def test_a_row_of_avro_has_a_commit_ts_unless_that_is_0():
-    options = AvroOptions({1: json.dumps(KEY), 3: json.dumps(EXTENDED)}.__getitem__)
+    options = DecoderOptions(schemas={1: json.dumps(KEY), 3: json.dumps(EXTENDED)}.__getitem__)
     pairs: list[Pair] = []
     for ts in (1, 0, 2, *range(3, MANY)):
         row = {"id": 7, "name": "x", "_tidb_op": "c", "_tidb_commit_ts": ts, "_tidb_commit_physical_time": 0}
@@ -107,7 +106,7 @@ def test_a_row_of_avro_has_a_commit_ts_unless_that_is_0():
 
 
 def test_a_row_of_avro_with_a_branch_that_its_union_has_not_is_left():
-    options = AvroOptions({1: json.dumps(KEY), 3: json.dumps(EXTENDED)}.__getitem__)
+    options = DecoderOptions(schemas={1: json.dumps(KEY), 3: json.dumps(EXTENDED)}.__getitem__)
     row = {"id": 7, "name": "x", "_tidb_op": "c", "_tidb_commit_ts": 20, "_tidb_commit_physical_time": 0}
     key, value = encoded(1, KEY, row), encoded(3, EXTENDED, row)
     branch = value.index(b"\x02\x02x")

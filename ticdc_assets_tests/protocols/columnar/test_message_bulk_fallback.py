@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.protocols.columnar.message_rows import Messages
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
-from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.protocols.columnar.json_agreement import Pair, Stream, agree, heads_agree, pairs_of, reference
 from ticdc_assets_tests.protocols.columnar.json_messages import STREAMS, every_stream, framed, slow_enough
@@ -171,7 +171,7 @@ def test_json_and_avro_of_the_simple_protocol_may_be_in_one_batch():
     pairs = [pair for both in zip(CAPTURED["simple-json"], pairs_of(avro), strict=False) for pair in both]
     bulk = REGISTRY["simple"].bulk
     assert bulk is not None
-    form = Stream("simple", bulk, simple.SimpleOptions())
+    form = Stream("simple", bulk, DecoderOptions())
     wanted = {number: reference(form, pair) for number, pair in enumerate(pairs)}
 
     found = bulk.rows(Messages.from_pairs(pairs), form.options)

@@ -18,14 +18,11 @@ import orjson
 import pyarrow as pa
 
 from ticdc_assets.errors import DecodeError, SchemaError
-from ticdc_assets.protocols import debezium
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Event, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.formats.bodies import frames
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.protocol import MessageProtocol
+from ticdc_assets.protocols.protocol import DecoderOptions, MessageProtocol
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.schema.arrow_types import arrow_type
@@ -67,12 +64,12 @@ def _avro_schemas() -> dict[int, str]:
 def streams() -> dict[str, Stream]:
     """One recorded stream for each protocol, two for Simple, which has two encodings."""
     found = [
-        Stream("open", "open-protocol", open_protocol.OpenProtocolOptions()),
-        Stream("simple-json", "simple", simple.SimpleOptions()),
-        Stream("simple-avro", "simple", simple.SimpleOptions()),
-        Stream("canal-json-tidb", "canal-json", canal_json_messages.CanalJsonOptions()),
-        Stream("avro-ext", "avro", confluent_avro.AvroOptions(_avro_schemas().__getitem__)),
-        Stream("debezium-tidb-noschema", "debezium", debezium.DebeziumOptions()),
+        Stream("open", "open-protocol", DecoderOptions()),
+        Stream("simple-json", "simple", DecoderOptions()),
+        Stream("simple-avro", "simple", DecoderOptions()),
+        Stream("canal-json-tidb", "canal-json", DecoderOptions()),
+        Stream("avro-ext", "avro", DecoderOptions(schemas=_avro_schemas().__getitem__)),
+        Stream("debezium-tidb-noschema", "debezium", DecoderOptions()),
     ]
     assert {stream.protocol for stream in found} == REGISTRY.keys(), "every protocol has a recorded stream"
     return {stream.variant: stream for stream in found}

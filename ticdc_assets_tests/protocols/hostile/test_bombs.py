@@ -20,6 +20,7 @@ from ticdc_assets.protocols.formats.bodies import decompress, frames, json_objec
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.limits import ROWS_PER_MESSAGE_MAX
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets_tests.protocols.formats.written import framed, snappy_size
 from ticdc_assets_tests.protocols.hostile.seeds import HERE, seeds, streams
 
@@ -96,7 +97,7 @@ def test_the_bodies_of_one_message_share_the_bound(monkeypatch):
     body = pa.Codec("snappy").compress(b'{"u":{"a":{"t":3,"v":1}}}'.ljust(MIB), asbytes=True)
     head = b'{"ts":1,"scm":"s","tbl":"t","t":1}'
     key = (1).to_bytes(8, "big") + framed(*[head] * 100)
-    options = open_protocol.OpenProtocolOptions(Compression.SNAPPY)
+    options = DecoderOptions(Compression.SNAPPY)
 
     refused(
         lambda: list(open_protocol.decode(key, framed(*[body] * 100), HERE, options)),
@@ -135,7 +136,7 @@ def test_a_number_that_no_commit_has_is_refused_as_its_time(number):
     refused(lambda: list(open_protocol.decode((1).to_bytes(8, "big") + framed(body), framed(b""), HERE, OPEN)))
 
 
-OPEN = open_protocol.OpenProtocolOptions()
+OPEN = DecoderOptions()
 
 
 def test_a_member_that_is_there_twice_counts_once_as_its_last():

@@ -11,9 +11,9 @@ import pytest
 
 from ticdc_assets.errors import ConfigError, DecodeError, SchemaError
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.canal_json import messages as canal_json_messages
 from ticdc_assets.protocols.events import Op, RowEvent
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.simple.table_schema import table_schema
@@ -70,7 +70,7 @@ def test_a_number_beyond_64_signed_bits_is_refused_in_an_open_protocol_head(name
     key = (1).to_bytes(8, "big") + framed(orjson.dumps(head))
 
     with pytest.raises(DecodeError, match=f"`{name}` as a whole number"):
-        open_protocol.decode(key, framed(b'{"u":{"a":{"t":3,"v":1}}}'), "here", open_protocol.OpenProtocolOptions())
+        open_protocol.decode(key, framed(b'{"u":{"a":{"t":3,"v":1}}}'), "here", DecoderOptions())
 
 
 def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
@@ -78,7 +78,7 @@ def test_a_number_beyond_64_signed_bits_is_refused_in_a_simple_message():
 
     with pytest.raises(DecodeError, match="`tableID` as a whole number"):
         simple.decode(
-            None, orjson.dumps(given | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", simple.SimpleOptions()
+            None, orjson.dumps(given | {"data": {"a": "1"}, "tableID": (1 << 64) - 1}), "here", DecoderOptions()
         )
 
 
@@ -102,9 +102,9 @@ def simple_claim(location: str) -> tuple[None, bytes]:
 
 CLAIMS = {"canal-json": canal_claim, "open-protocol": open_claim, "simple": simple_claim}
 OPTIONS = {
-    "canal-json": canal_json_messages.CanalJsonOptions(),
-    "open-protocol": open_protocol.OpenProtocolOptions(),
-    "simple": simple.SimpleOptions(),
+    "canal-json": DecoderOptions(),
+    "open-protocol": DecoderOptions(),
+    "simple": DecoderOptions(),
 }
 
 
@@ -168,7 +168,7 @@ SCHEMAS = {
     3: record(field("other")),
     4: record(field("id", "NO SUCH TYPE")),
 }
-AVRO = confluent_avro.AvroOptions(SCHEMAS.__getitem__)
+AVRO = DecoderOptions(schemas=SCHEMAS.__getitem__)
 
 
 def message(schema_id: int, body: bytes) -> bytes:

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, value
+from ticdc_assets.protocols.open_protocol.decoder import decode, value
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.formats.written import framed
 
-PLAIN = OpenProtocolOptions()
+PLAIN = DecoderOptions()
 TS = 459802238374641668
 U64 = (1 << 64) - 1
 
@@ -37,7 +38,7 @@ def message(*pairs: tuple[Any, Any], compression: Compression = Compression.NONE
     return key, framed(*(b"" if body is None else packed(body, compression) for _, body in pairs))
 
 
-def decoded(*pairs: tuple[Any, Any], options: OpenProtocolOptions = PLAIN) -> list[Any]:
+def decoded(*pairs: tuple[Any, Any], options: DecoderOptions = PLAIN) -> list[Any]:
     return list(decode(*message(*pairs, compression=options.compression), "t[0]@1", options))
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import RowEvent
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, value
+from ticdc_assets.protocols.open_protocol.decoder import decode, value
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.formats.written import go_quote
 from ticdc_assets_tests.protocols.hostile.damage import cuts, damage, flips, splices
@@ -56,7 +57,7 @@ def read_back(event: RowEvent) -> tuple[dict[str, Any], dict[str, Any]]:
 @given(st.lists(rows, min_size=1, max_size=4), st.sampled_from(list(Compression)))
 @settings(max_examples=300)
 def test_what_was_encoded_is_decoded(sent, compression):
-    got = decoded(*sent, options=OpenProtocolOptions(compression))
+    got = decoded(*sent, options=DecoderOptions(compression))
 
     assert len(sent) == len(got)
     for (head, body), event in zip(sent, got, strict=True):
@@ -88,7 +89,7 @@ def test_damaged_messages_decode_or_are_a_decode_error(hows, in_key, compression
     key, body = SAMPLE if compression is Compression.NONE else COMPRESSED[compression]
     for how in hows:
         key, body = (damage(key, how), body) if in_key else (key, damage(body, how))
-    read_all(key, body, OpenProtocolOptions(compression))
+    read_all(key, body, DecoderOptions(compression))
 
 
 @given(st.none() | st.binary(max_size=80), st.none() | st.binary(max_size=80))
@@ -99,7 +100,7 @@ def test_any_bytes_decode_or_are_a_decode_error(key, body):
     read_all(struct.pack(">q", 1) + (key or b""), body, PLAIN)
 
 
-def read_all(key: bytes | None, body: bytes | None, options: OpenProtocolOptions) -> None:
+def read_all(key: bytes | None, body: bytes | None, options: DecoderOptions) -> None:
     try:
         events = list(decode(key, body, "here", options))
     except DecodeError:

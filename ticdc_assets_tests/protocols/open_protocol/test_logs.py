@@ -10,13 +10,8 @@ import pytest
 
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.open_protocol.decoder import (
-    OpenProtocolOptions,
-    decode,
-    infer_table,
-    open_claim,
-    value,
-)
+from ticdc_assets.protocols.open_protocol.decoder import decode, infer_table, open_claim, value
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Kind
 from ticdc_assets.sources.capture import messages
@@ -28,10 +23,10 @@ from ticdc_assets_tests.protocols.wire_images import claims_opened, image, keys_
 every_workload = pytest.mark.parametrize("workload", workloads("open"), ids=lambda w: w.name)
 
 
-def options_of(workload: Workload) -> OpenProtocolOptions:
+def options_of(workload: Workload) -> DecoderOptions:
     sink, uri = workload.variant["config"]["sink"], workload.variant["sink_uri"]
     large = sink.get("kafka-config", {}).get("large-message-handle", {})
-    return OpenProtocolOptions(
+    return DecoderOptions(
         compression=Compression(large.get("large-message-handle-compression") or "none"),
         output_old_value=sink.get("open", {}).get("output-old-value", True),
         only_output_updated_columns="only-output-updated-columns=true" in uri,

@@ -9,12 +9,8 @@ import pytest
 
 from ticdc_assets.errors import DecodeError, SchemaError
 from ticdc_assets.protocols.events import Op
-from ticdc_assets.protocols.open_protocol.decoder import (
-    ColumnHint,
-    OpenProtocolOptions,
-    infer_column,
-    infer_table,
-)
+from ticdc_assets.protocols.open_protocol.decoder import ColumnHint, infer_column, infer_table
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.open_protocol.open_messages import HEAD, ID, PLAIN, column, decoded, of
 
@@ -101,13 +97,13 @@ def test_a_value_tells_of_its_column():
     [
         (PLAIN, False, False),
         (PLAIN, True, False),
-        (OpenProtocolOptions(output_old_value=False), False, True),
-        (OpenProtocolOptions(only_output_updated_columns=True), False, False),
-        (OpenProtocolOptions(only_output_updated_columns=True), True, True),
+        (DecoderOptions(output_old_value=False), False, True),
+        (DecoderOptions(only_output_updated_columns=True), False, False),
+        (DecoderOptions(only_output_updated_columns=True), True, True),
     ],
 )
 def test_a_row_without_old_values_may_be_an_update_where_the_options_leave_it_open(
-    options: OpenProtocolOptions, handle_only: bool, upsert: bool
+    options: DecoderOptions, handle_only: bool, upsert: bool
 ):
     def is_upsert(body: Any) -> bool:
         [row] = decoded(({**HEAD, "ohk": handle_only}, body), options=options)

@@ -14,7 +14,8 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Op, WatermarkEvent
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.open_protocol import decoder as open_protocol
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions, decode, open_claim
+from ticdc_assets.protocols.open_protocol.decoder import decode, open_claim
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.open_protocol.open_messages import HEAD, ID, PLAIN, TS, column, decoded, message
 
@@ -65,7 +66,7 @@ def test_an_update_with_all_old_columns_is_whole():
 
 
 def test_without_old_values_an_insert_and_an_update_look_alike():
-    options = OpenProtocolOptions(output_old_value=False)
+    options = DecoderOptions(output_old_value=False)
     new, gone = decoded((HEAD, {"u": {"id": ID}}), (HEAD, {"d": {"id": ID}}), options=options)
 
     assert (new.op, new.upsert) == (Op.INSERT, True)
@@ -73,7 +74,7 @@ def test_without_old_values_an_insert_and_an_update_look_alike():
 
 
 def test_a_keys_only_update_without_changes_to_send_looks_like_an_insert():
-    options = OpenProtocolOptions(only_output_updated_columns=True)
+    options = DecoderOptions(only_output_updated_columns=True)
     large, small = decoded(({**HEAD, "ohk": True}, {"u": {"id": ID}}), (HEAD, {"u": {"id": ID}}), options=options)
 
     assert (large.upsert, small.upsert) == (True, False)
@@ -114,7 +115,7 @@ def claim_file(*pairs: tuple[Any, Any], compression: Compression = Compression.N
 @pytest.mark.parametrize("compression", list(Compression))
 def test_a_claim_file_holds_the_whole_message(compression):
     data = claim_file((HEAD, {"u": {"id": ID, "a": column(7)}}), compression=compression)
-    (row,) = open_claim(data, "0a.json", OpenProtocolOptions(compression))
+    (row,) = open_claim(data, "0a.json", DecoderOptions(compression))
 
     assert (row.wire, row.handle_only, row.claim) == ({"id": 1, "a": 7}, False, None)
 
@@ -138,7 +139,7 @@ def test_a_claim_file_that_is_not_one_is_refused(data):
 @pytest.mark.parametrize("compression", [Compression.LZ4, Compression.SNAPPY])
 def test_each_value_is_compressed_by_itself_and_resolved_events_are_not(compression):
     pairs = [(HEAD, {"u": {"id": column(n)}}) for n in range(3)]
-    options = OpenProtocolOptions(compression)
+    options = DecoderOptions(compression)
     *rows, mark = decoded(*pairs, ({"ts": TS, "t": 3}, None), options=options)
 
     assert [row.wire["id"] for row in rows] == [0, 1, 2]

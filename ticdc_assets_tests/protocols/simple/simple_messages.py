@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode
+from ticdc_assets.protocols.protocol import DecoderOptions
+from ticdc_assets.protocols.simple.decoder import decode
 
-PLAIN = SimpleOptions()
+PLAIN = DecoderOptions()
 TS = 459802238374641668
 COLUMN_ID = {
     "name": "id",
@@ -33,7 +34,7 @@ ROW = {
 }
 
 
-def of(message: Any, options: SimpleOptions = PLAIN) -> Any:
+def of(message: Any, options: DecoderOptions = PLAIN) -> Any:
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     if options.compression is not Compression.NONE:
         body = pa.Codec(options.compression.value).compress(body, asbytes=True)

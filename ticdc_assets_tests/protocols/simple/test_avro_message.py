@@ -17,8 +17,9 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.events import Op, WatermarkEvent
 from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import avro_message as simple_avro
-from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, value
+from ticdc_assets.protocols.simple.decoder import decode, value
 from ticdc_assets.schema.model import Column, Kind, MySqlType
 from ticdc_assets_tests.protocols.simple.simple_messages import PLAIN, ROW, TABLE, TS, of
 
@@ -107,7 +108,7 @@ def test_damaged_messages_raise_nothing_but_decode_errors(sample, data, compress
     body = sample[:at] + data.draw(st.binary(max_size=6)) + sample[cut:]
     with suppress(DecodeError):
         event = (
-            of(body, SimpleOptions(compression)) if data.draw(st.booleans()) else next(decode(None, body, "x", PLAIN))
+            of(body, DecoderOptions(compression)) if data.draw(st.booleans()) else next(decode(None, body, "x", PLAIN))
         )
         for wire in getattr(event, "wire", {}).values():
             for kind in Kind:

@@ -17,8 +17,9 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols import simple as simple_package
 from ticdc_assets.protocols.events import Op, RowEvent, WatermarkEvent
 from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import avro_message as simple_avro
-from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim, value, verify
+from ticdc_assets.protocols.simple.decoder import decode, open_claim, value, verify
 from ticdc_assets.protocols.values.checksum import ChecksummedRow
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.model import Column, Kind, TableSchema
@@ -32,9 +33,9 @@ every_workload = pytest.mark.parametrize("workload", workloads("simple"), ids=la
 Schemas = dict[tuple[str, str, int], TableSchema]
 
 
-def options_of(workload: Workload) -> SimpleOptions:
+def options_of(workload: Workload) -> DecoderOptions:
     large = workload.variant["config"]["sink"].get("kafka-config", {}).get("large-message-handle", {})
-    return SimpleOptions(
+    return DecoderOptions(
         compression=Compression(large.get("large-message-handle-compression") or "none"),
         claim_check_raw_value=large.get("claim-check-raw-value", False),
     )

@@ -11,14 +11,15 @@ import pytest
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.events import Op, WatermarkEvent
 from ticdc_assets.protocols.formats.compression import Compression
-from ticdc_assets.protocols.simple.decoder import SimpleOptions, decode, open_claim
+from ticdc_assets.protocols.protocol import DecoderOptions
+from ticdc_assets.protocols.simple.decoder import decode, open_claim
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets_tests.protocols.simple.simple_messages import PLAIN, ROW, TABLE, TS, of
 
 
 @pytest.mark.parametrize("compression", list(Compression))
 def test_the_whole_value_may_be_compressed(compression):
-    assert WatermarkEvent(TS) == of({"version": 1, "type": "WATERMARK", "commitTs": TS}, SimpleOptions(compression))
+    assert WatermarkEvent(TS) == of({"version": 1, "type": "WATERMARK", "commitTs": TS}, DecoderOptions(compression))
 
 
 def test_a_bootstrap_is_a_schema_without_a_statement():
@@ -76,14 +77,14 @@ def test_a_large_row_of_a_table_without_key_has_no_values():
 def test_a_claim_file_is_a_whole_message_wrapped_or_bare(raw):
     body = json.dumps(ROW).encode()
     file = body if raw else json.dumps({"key": None, "value": b64encode(body).decode()}).encode()
-    (event,) = open_claim(file, "x.json", SimpleOptions(claim_check_raw_value=raw))
+    (event,) = open_claim(file, "x.json", DecoderOptions(claim_check_raw_value=raw))
 
     assert event.wire == {"id": "1"}
     for inside in ({**ROW, "handleKeyOnly": True}, {"version": 1, "type": "WATERMARK", "commitTs": TS}):
         body = json.dumps(inside).encode()
         file = body if raw else json.dumps({"key": None, "value": b64encode(body).decode()}).encode()
         with pytest.raises(DecodeError):
-            open_claim(file, "x.json", SimpleOptions(claim_check_raw_value=raw))
+            open_claim(file, "x.json", DecoderOptions(claim_check_raw_value=raw))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ticdc_assets.config.model.source import Upstream, UpstreamTls
 from ticdc_assets.config.reading.secrets import Secret
 from ticdc_assets.errors import NotYetError
 from ticdc_assets.protocols.events import Op
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import decoder as simple
 from ticdc_assets.protocols.values.checksum import ChecksummedRow, check
@@ -164,7 +165,7 @@ def test_a_row_that_is_read_has_the_checksum_that_tidb_computed_of_it(workload: 
 
 
 def decoded_simple(message: Message) -> list[Any]:
-    return list(simple.decode(message.key, message.value, "", simple.SimpleOptions()))
+    return list(simple.decode(message.key, message.value, "", DecoderOptions()))
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from ticdc_assets.pipeline.stream.decode.row_schemas import spelt
 from ticdc_assets.pipeline.stream.decode.task import MessageTask
 from ticdc_assets.pipeline.stream.decode.values import as_sent
 from ticdc_assets.protocols.events import Op, RowEvent
-from ticdc_assets.protocols.open_protocol import decoder as open_protocol
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.history.source_table import SchemaPeriod, SourceName
 from ticdc_assets.schema.model import Column, TableSchema
 from ticdc_assets.sources.capture import Message
@@ -121,11 +121,7 @@ def _wants_before(task: MessageTask, event: RowEvent) -> bool:
     """Whether the stream carries old values of this change, or would if it were known to be an update."""
     if event.before is not None:
         return True
-    return (
-        event.upsert
-        and isinstance(task.decoding.options, open_protocol.OpenProtocolOptions)
-        and task.decoding.options.output_old_value
-    )
+    return event.upsert and isinstance(task.decoding.options, DecoderOptions) and task.decoding.options.output_old_value
 
 
 def _key(row: CutRow) -> list[Column]:

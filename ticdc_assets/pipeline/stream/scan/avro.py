@@ -16,6 +16,7 @@ from ticdc_assets.protocols.avro import decoder as confluent_avro
 from ticdc_assets.protocols.avro import table_schema as avro_schema
 from ticdc_assets.protocols.avro.table_names import Candidates, name_in_topic
 from ticdc_assets.protocols.events import RowEvent
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import SourceName, fold_name
 from ticdc_assets.schema.model import TableName, TableSchema
@@ -106,7 +107,7 @@ class AvroScan:
     schemas by the versions that rows name, `keys` the key columns of tables of which only deletes were seen.
     """
 
-    options: confluent_avro.AvroOptions
+    options: DecoderOptions
     topics: Sequence[str]
     has_commit_ts: bool
     newest: int = 0

@@ -29,9 +29,9 @@ from ticdc_assets.protocols.formats.avro.reader import read_whole, reader_of
 from ticdc_assets.protocols.formats.bodies import MAX_BODY_BYTES, decompress
 from ticdc_assets.protocols.formats.compression import Compression
 from ticdc_assets.protocols.formats.limits import COLUMNS_MAX
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple import avro_message as simple_avro
 from ticdc_assets.protocols.simple.avro.images import NULL, STRING, Cells, Grid, column_names, empty_cells, read_images
-from ticdc_assets.protocols.simple.decoder import SimpleOptions
 
 _HEAD: Final = 0x060616
 """The first bytes of every row: branch 11 of the schema, type DML, branch DML of the payload."""
@@ -83,7 +83,7 @@ class ColumnSetGroup:
     slab: ByteSlab
 
 
-def parts(messages: Messages, options: SimpleOptions) -> Iterator[ColumnSetGroup]:
+def parts(messages: Messages, options: DecoderOptions) -> Iterator[ColumnSetGroup]:
     """The rows of a batch, in groups of one schema and one set of columns.
 
     The caller decodes a message of no group by the reference decoder: a statement, a watermark, a row of a small group,

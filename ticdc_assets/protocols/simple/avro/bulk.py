@@ -26,9 +26,9 @@ from ticdc_assets.protocols.columnar.message_rows import (
 from ticdc_assets.protocols.columnar.raw_rows import RawRows
 from ticdc_assets.protocols.formats.avro.batches import Ints, Mask, concatenated
 from ticdc_assets.protocols.formats.avro.columns import BuiltColumn
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.simple.avro.batches import ColumnSetGroup, parts
 from ticdc_assets.protocols.simple.avro.images import NOT_SENT, STRING, TIMESTAMP
-from ticdc_assets.protocols.simple.decoder import SimpleOptions
 from ticdc_assets.protocols.values import native_columns
 
 _NONE: Final = -1
@@ -36,12 +36,12 @@ _OPS: Final = pa.array(["I", "U", "D"], pa.string())
 """The operations in the order of the schema's enum."""
 
 
-def rows(messages: Messages, options: SimpleOptions) -> BulkRows:
+def rows(messages: Messages, options: DecoderOptions) -> BulkRows:
     """The rows of a batch by table, version and set of columns."""
     return rows_of(len(messages), map(_table, parts(messages, options)))
 
 
-def heads(messages: Messages, options: SimpleOptions) -> RowHeaders:
+def heads(messages: Messages, options: DecoderOptions) -> RowHeaders:
     """The row headers of a batch; messages are still read to their end, but no values are built."""
     names: dict[tuple[str, str], int] = {}
     message, name, op, commit_ts, version = [], [], [], [], []

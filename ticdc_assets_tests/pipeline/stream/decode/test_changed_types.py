@@ -10,7 +10,7 @@ from ticdc_assets.names.table_filter import TableFilter
 from ticdc_assets.pipeline.stream.decode.row_schemas import sample_is_unlike
 from ticdc_assets.pipeline.stream.decode.task import Decoding, MessageTask, RowOrder, Schemas, VersionClock
 from ticdc_assets.protocols.events import RowEvent
-from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.schema.model import TableSchema
 from ticdc_assets.sources.capture import Message
@@ -23,7 +23,7 @@ TASK = MessageTask(
     0,
     99,
     None,  # type: ignore[arg-type]
-    Decoding("open-protocol", PROTOCOL.options(StreamSettings()), "UTC"),
+    Decoding("open-protocol", DecoderOptions(), "UTC"),
     Schemas({}, {}, {}, frozenset(), TableFilter(()), VersionClock.COMMIT_TS),
     RowOrder(False, {}),
     {},

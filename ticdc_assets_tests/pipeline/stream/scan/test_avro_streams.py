@@ -14,8 +14,8 @@ from ticdc_assets.pipeline.stream.scan.avro import Repeats, true_names
 from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
-from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.avro.table_names import name_in_topic
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.sources.capture import Message, MessagePosition, placed_messages
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets_tests.pipeline.small_streams import in_bulk_or_one_by_one
@@ -236,7 +236,7 @@ def test_a_key_that_changes_while_the_columns_stay_is_seen_in_the_schema_of_the_
     row = {"id": 7, "name": "x", "_tidb_op": "c", "_tidb_commit_ts": 20, "_tidb_commit_physical_time": 0}
     value = encoded(3, schemas[3], row)
     sent = [Message("t", 0, n, encoded(key_id, schemas[key_id], row), value, 0) for n, key_id in enumerate((1, 1, 2))]
-    options = AvroOptions({number: json.dumps(schema) for number, schema in schemas.items()}.__getitem__)
+    options = DecoderOptions(schemas={number: json.dumps(schema) for number, schema in schemas.items()}.__getitem__)
     in_bulk_or_one_by_one(monkeypatch, in_bulk)
 
     scan = scan_all(

@@ -11,8 +11,7 @@ from ticdc_assets.pipeline.stream.decode.task import VersionClock
 from ticdc_assets.pipeline.stream.offsets.cursor import StreamCursor
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm, StreamScan
-from ticdc_assets.protocols.protocol import StreamSettings
-from ticdc_assets.protocols.registry import REGISTRY
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import blocks_of
 from ticdc_assets.tso import LOGICAL_BITS
@@ -37,7 +36,7 @@ def scanned(
     clock: VersionClock = VersionClock.COMMIT_TS,
 ) -> StreamScan:
     """The scan of these rows, each sent to a partition."""
-    options = REGISTRY[wire.name].options(StreamSettings())
+    options = DecoderOptions()
     form = StreamForm(wire.name, options, clock, deletes_are_keys=deletes_are_keys)
     return scan_all(blocks_of(placed(wire, sent)), form, StreamCursor())
 

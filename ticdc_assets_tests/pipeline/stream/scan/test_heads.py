@@ -10,12 +10,12 @@ import pytest
 from ticdc_assets.pipeline.stream.decode.message_batch import MessageBatch
 from ticdc_assets.pipeline.stream.scan import heads
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
-from ticdc_assets.protocols.protocol import StreamSettings
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.sources.capture import Message, MessagePosition
 from ticdc_assets.sources.message_block import MessageBlock
 
-FORM = StreamForm("canal-json", REGISTRY["canal-json"].options(StreamSettings()))
+FORM = StreamForm("canal-json", DecoderOptions())
 
 
 def batch(number: int) -> MessageBatch:

@@ -10,7 +10,7 @@ from ticdc_assets.pipeline.stream.decode.official_canal import PositionedRow
 from ticdc_assets.pipeline.stream.scan.avro import AvroScan
 from ticdc_assets.pipeline.stream.scan.inferred_schemas import SchemaGuesses
 from ticdc_assets.pipeline.stream.scan.result import ScannedTables, StreamScan
-from ticdc_assets.protocols.avro.decoder import AvroOptions
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 from ticdc_assets.schema.history.fold.events import Folds, Known
 from ticdc_assets_tests.schema.history.histories import event, table
@@ -231,7 +231,7 @@ def test_a_placed_row_needs_a_guess_where_it_is_before_the_statement_that_create
 
 def of_avro(found: SchemaGuesses, **names: str | None) -> SchemaGuesses:
     """With the true name behind each name in messages, None where it may be one of several."""
-    avro = AvroScan(AvroOptions({}.__getitem__), (), has_commit_ts=True)
+    avro = AvroScan(DecoderOptions(schemas={}.__getitem__), (), has_commit_ts=True)
     avro.names = {("feed", "shop", name): ("shop", name) for name in names}
     found.scan.avro = avro
     known = {("feed", "shop", name): None if true is None else ("shop", true) for name, true in names.items()}

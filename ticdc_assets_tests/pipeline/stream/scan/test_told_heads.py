@@ -19,9 +19,8 @@ from ticdc_assets.pipeline.stream.scan.result import StreamScan
 from ticdc_assets.pipeline.stream.scan.scan import scan_all
 from ticdc_assets.pipeline.stream.scan.state import StreamForm
 from ticdc_assets.protocols.avro import decoder as confluent_avro
-from ticdc_assets.protocols.avro.decoder import AvroOptions
 from ticdc_assets.protocols.columnar.message_rows import Messages
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolOptions
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.sources.capture import Message, MessagePosition, messages
 from ticdc_assets.sources.message_block import Bodies, MessageBlock, blocks_of
 from ticdc_assets_tests.fixtures import Workload, workloads
@@ -146,7 +145,7 @@ def test_heads_tell_of_statements_watermarks_and_rows_of_several_tables_in_one_m
 
 
 def test_columns_are_inferred_from_the_first_whole_row_after_many_that_are_not():
-    form = StreamForm("open-protocol", OpenProtocolOptions())
+    form = StreamForm("open-protocol", DecoderOptions())
     stream = [open_row(number, handle_only=number < 20) for number in range(30)]
     blocks = list(blocks_of((MessagePosition(record=number), message) for number, message in enumerate(stream)))
 
@@ -169,7 +168,7 @@ def test_a_schema_that_the_registry_has_lost_since_a_landing_spoils_its_messages
         return str(known(number))
 
     known, landed = form.options.schemas, list(Counted(form)(blocks_of(placed)))
-    form = replace(form, options=AvroOptions(schemas))
+    form = replace(form, options=DecoderOptions(schemas=schemas))
     decoded, told = scan_all(blocks_of(placed), form, StreamCursor()), scan_all(landed, form, StreamCursor())
 
     assert found(told) == found(decoded)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.protocols.columnar.message_rows import BulkRows, Messages
 from ticdc_assets.protocols.formats.compression import Compression
+from ticdc_assets.protocols.protocol import DecoderOptions
 from ticdc_assets.protocols.registry import REGISTRY
 from ticdc_assets.protocols.simple import (
     decoder as simple,
@@ -39,7 +40,7 @@ from ticdc_assets_tests.protocols.columnar.bulk_agreement import (
 )
 from ticdc_assets_tests.protocols.simple.avro.written import SPACE, WHOLE_PAYLOAD, simple_message
 
-PLAIN = simple.SimpleOptions()
+PLAIN = DecoderOptions()
 every_simple = pytest.mark.parametrize("workload", workloads("simple-avro"), ids=lambda w: w.name)
 
 
@@ -92,7 +93,7 @@ def test_simple_rows_are_read_from_compressed_messages_too(compression):
     codec = {Compression.LZ4: "lz4", Compression.SNAPPY: "snappy"}.get(compression)
     pairs = pairs_of(workloads("simple-avro", "seed1")[0])
     packed = [(key, value if codec is None else pa.compress(value, codec, asbytes=True)) for key, value in pairs]
-    rows, _ = agree(simple_avro_bulk, simple, packed, simple.SimpleOptions(compression=compression))
+    rows, _ = agree(simple_avro_bulk, simple, packed, DecoderOptions(compression=compression))
 
     assert not rows.left.all()
 
