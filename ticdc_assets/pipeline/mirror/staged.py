@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from ticdc_assets.errors import ConfigError, StaleRunError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ticdc_assets.pipeline.lake import Lake
     from ticdc_assets.pipeline.mirror.pending import MirrorWork
     from ticdc_assets.pipeline.plan import Plan
+    from ticdc_assets.tables.catalog import Identifier
     from ticdc_assets.tables.control.records import TableRecord, WatermarkRecord
     from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 
@@ -79,7 +81,7 @@ class StagedMirrors:
             clone = Clone(jvm, mirror, name, self._lake.changefeed.name)
             clone.register()
             self._clones[source_table.id] = clone
-            jvm.load(name).evolve(mirror, [], OF_A_CLONE)
+            _mark(jvm, name, mirror)
             self._locations[source_table.id] = replace(place, mirror=name)
         return replace(work, place=self._locations[source_table.id])
 
@@ -167,6 +169,16 @@ class StagedMirrors:
         self._lake.catalog.drop_table(clone.identifier)
         for uri in _metadata_files(made) - _metadata_files(clone.table):
             made.io.delete(uri)
+
+
+def _mark(jvm: JvmCatalog, name: Identifier, mirror: Table) -> None:
+    """Set the properties of a clone. After a lost answer, the clone shows whether it has them."""
+    try:
+        jvm.load(name).evolve(mirror, [], OF_A_CLONE)
+    except (Py4JJavaError, StaleRunError):
+        properties = jvm.load(name).java.properties()
+        if any(properties.get(key) != value for key, value in OF_A_CLONE.items()):
+            raise
 
 
 def _metadata_files(table: Table) -> set[str]:
