@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASKS_PER_CORE_MAX: Final = 4  # starting a task costs more than the work for a small table
+_LAST_WORK: Final[list[Callable[[Any], Any]]] = []
 Payload = TypeVar("Payload")
 Answer = TypeVar("Answer")
 
@@ -67,9 +68,9 @@ class SparkWorkers:
         def run(task: int, _: Iterable[int]) -> Iterator[tuple[int, bytes]]:
             spare_archives()
             keep_what_is_loaded()
+            _free_memory_of_other(work)
             for number in range(task, count, tasks):
                 yield number, pickle.dumps(_answer(work, pickle.loads(pickled[number])))  # noqa: S301  our own bytes
-                pa.default_memory_pool().release_unused()  # the worker stays alive, and its next task may be different
 
         # An RDD and not a DataFrame: planning a DataFrame takes longer than sending such work and its answers.
         with _unfit_workers_named():
@@ -79,6 +80,14 @@ class SparkWorkers:
             if isinstance(answer, TicdcAssetsError):
                 raise answer
         return answers
+
+
+def _free_memory_of_other(work: Callable[[Any], Any]) -> None:
+    """Return free memory to the system where this worker did other work before. After each payload it would cost more:
+    the next one of the same work asks for it again, page by page."""
+    if [work] != _LAST_WORK:
+        _LAST_WORK[:] = [work]
+        pa.default_memory_pool().release_unused()
 
 
 def _answer(work: Callable[[Payload], Answer], payload: Payload) -> Answer | TicdcAssetsError:

@@ -14,6 +14,12 @@ class Measured:
     def __init__(self, work: Callable[[Any], Any]) -> None:
         self._work = work
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Measured) and other._work == self._work
+
+    def __hash__(self) -> int:
+        return hash(self._work)
+
     def __call__(self, payload: Any) -> tuple[Any, dict[str, float]]:
         wall, cpu = time.perf_counter(), time.process_time()
         answer = self._work(payload)
