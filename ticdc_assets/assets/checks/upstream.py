@@ -1,4 +1,4 @@
-"""The check of each mirror against the upstream TiDB, where the config asks for it.
+"""The check of each mirror, and of each table without a key, against the upstream TiDB, where the config asks for it.
 
 It reads whole tables on both sides, so no run of the changefeed evaluates it: a job of its own does, and
 `ticdc-assets check`.
@@ -37,18 +37,19 @@ _SETTINGS: Final = {
 
 def upstream_check_keys(feed: Feed) -> list[dg.AssetCheckKey]:
     """The keys of these checks; none where the config does not ask for them."""
-    tables = feed.mirrored if feed.shown.verifies else ()
+    tables = feed.tables if feed.shown.verifies else ()
     return [dg.AssetCheckKey(_asset(feed, table), EQUALS_UPSTREAM) for table in tables]
 
 
 def _asset(feed: Feed, table: KnownTable) -> dg.AssetKey:
-    return feed.names.mirror(table.schema, table.table)
+    key = feed.names.mirror if table.has_key else feed.names.changelog
+    return key(table.schema, table.table)
 
 
 def upstream_checks(feed: Feed) -> dg.AssetChecksDefinition:
-    """One step for all mirrors: they are compared one after another."""
+    """One step for all tables: they are compared one after another."""
     names = feed.names
-    text = "The mirror has the rows and values that TiDB had at its TSO."
+    text = "The table has the rows and values that TiDB had at its TSO."
     specs = [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=text) for key in upstream_check_keys(feed)]
 
     @dg.multi_asset_check(
@@ -61,7 +62,7 @@ def upstream_checks(feed: Feed) -> dg.AssetChecksDefinition:
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         run: ChangefeedRun = getattr(context.resources, names.resource)
         selected = context.selected_asset_check_keys
-        tables = [t for t in feed.mirrored if dg.AssetCheckKey(_asset(feed, t), EQUALS_UPSTREAM) in selected]
+        tables = [t for t in feed.tables if dg.AssetCheckKey(_asset(feed, t), EQUALS_UPSTREAM) in selected]
         extent = _extent(context.op_execution_context.op_config)
         with report_failures(run):
             for table, verdict in _verdicts(run, tables, extent):

@@ -89,8 +89,8 @@ class DagsterKeys(Keys):
     )
     verify: bool = Field(
         default=False,
-        description="whether each mirror has the check [`equals_upstream`](dagster.md#checks), which compares it with "
-        "`upstream`. Only for streams with commit_ts",
+        description="whether each mirror, and each table without a key, has the check "
+        "[`equals_upstream`](dagster.md#checks), which compares it with `upstream`. Only for streams with commit_ts",
     )
     owners: dict[str, _Owners] = Field(
         default={}, description="owners of the assets of the matching tables", examples=[{"shop.*": ["team:data"]}]
