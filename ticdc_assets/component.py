@@ -108,6 +108,7 @@ class TicdcAssetsComponent(StateBackedComponent, dg.Model, dg.Resolvable):
         InlineConfig | None,
         dg.Resolver(
             inline_config,
+            inject_before_resolve=False,
             model_field_type=Annotated[dict[str, Any], WithJsonSchema(described())],
             description="What else stands in a changefeeds.yaml, in place of config_path. Paths and the lake start at "
             "the root of the project. The command line and LakeResource read a changefeeds.yaml only.",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from ticdc_assets.config import SCHEMA, Config, config_within
-from ticdc_assets.config.reading.sections import Block
+from ticdc_assets.config.reading.sections import Block, kind_of
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class InlineConfig:
     value, by place."""
 
     file: Path
-    values: Mapping[str, Any]
+    values: Any = field(repr=False)  # a template may have put a password into it
     base: Path
     unset: Mapping[str, str]
 
@@ -34,6 +34,9 @@ class InlineConfig:
         for place, template in self.unset.items():
             advice = "Set the environment variable, or correct the template."
             raise ConfigError(f"{self.file}, {place}", "a template that has a value", template, advice)
+        if not isinstance(self.values, Block):
+            advice = "Write the keys of a changefeeds.yaml below it."
+            raise ConfigError(f"{self.file}, attributes.config", "a mapping", f"a {kind_of(self.values)}", advice)
         return config_within(self.file, "attributes.config", self.values, os.environ, self.base)
 
 

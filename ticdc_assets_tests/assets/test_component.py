@@ -119,6 +119,7 @@ def test_a_config_can_stand_in_defs_yaml_with_values_of_the_environment(
         ("file:///x?protocol=csv", {"max_lag": "max_lagg"}, "shop.dagster.max_lagg (line 10): expected a known key"),
         ("file:///x?protocol=csx", {}, "shop.sink_uri (line 6)"),
         (None, {}, "shop.sink_uri (line 6): expected a template that has a value, found {{ env.SHOP_SINK }}."),
+        ("x", {INLINE.partition("config:")[2]: " shop\n"}, "attributes.config: expected a mapping, found a text."),
         ("x", {"  config:\n": "  config_path: a.yaml\n  config:\n"}, "attributes: expected either config_path or"),
     ],
 )
