@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.resources import ChangefeedRun
     from ticdc_assets.assets.steps import Feed
 
-_SETTINGS = {
+_SETTINGS = {  # an empty text, because the Launchpad leaves out defaults of None
     "tables": dg.Field([str], default_value=[], description="Each as schema.table; default: all tables."),
     "from": dg.Field(
         dg.Enum("origin", [dg.EnumValue("changelog"), dg.EnumValue("source")]),
         default_value="changelog",
         description="Mirrors from their changelogs, or changelogs and mirrors from the source.",
     ),
-    "at": dg.Field(dg.Noneable(str), default_value=None, description="Rebuild mirrors as of this TSO."),
+    "at": dg.Field(dg.Noneable(str), default_value="", description="Rebuild mirrors as of this TSO."),
     "day": dg.Field(
-        dg.Noneable(str), default_value=None, description="From the source: only this UTC day of commits, 2026-01-05."
+        dg.Noneable(str), default_value="", description="From the source: only this UTC day of commits, 2026-01-05."
     ),
 }
 
@@ -69,13 +69,12 @@ def _rebuild(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[N
 
 
 def _request(config: Mapping[str, Any]) -> RebuildRequest:
-    at = config["at"]
-    tso = None if at is None else tso_of("at", at)
+    tso = tso_of("at", config["at"]) if config["at"] else None
     return RebuildRequest(tuple(config["tables"]), config["from"] == "source", tso, _day(config["day"]))
 
 
 def _day(text: str | None) -> date | None:
     try:
-        return None if text is None else date.fromisoformat(text)
+        return date.fromisoformat(text) if text else None
     except ValueError:
         raise ConfigError("day", "a day such as 2026-01-05", "something else", "Correct the run's config.") from None

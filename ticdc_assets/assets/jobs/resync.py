@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     "tables": dg.Field([str], description="Each as schema.table."),
-    "at": dg.Field(dg.Noneable(str), default_value=None, description="The TSO of copies; default: TiDB's present."),
+    "at": dg.Field(dg.Noneable(str), default_value="", description="The TSO of copies; default: TiDB's present."),
 }
 
 
@@ -49,7 +49,7 @@ def _resync(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[No
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
     at, names = context.op_config["at"], [split_name(text) for text in context.op_config["tables"]]
     with report_failures(run, RETRIES_MAX):
-        tso, on_progress = None if at is None else tso_of("at", at), progress_logger(context)
+        tso, on_progress = tso_of("at", at) if at else None, progress_logger(context)
         report = resync_tables(run.lake, names, tso, run.jvm, on_progress)
         errors = dict(report.errors)
         if report.run_ids:
