@@ -129,6 +129,7 @@ def test_an_overtaken_run_publishes_nothing_and_names_its_reason(tmp_path: Path)
     assert (newest.run_id, newest.complete) == ("other", True)
 
 
+@pytest.mark.long
 def test_a_mirror_that_cannot_be_brought_up_is_named_and_holds_no_other(tmp_path: Path):
     made = bank(tmp_path)
     made.feed(tmp_path / "lake", publish="together").lake.run()
