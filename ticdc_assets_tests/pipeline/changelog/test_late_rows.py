@@ -52,6 +52,7 @@ class Watched(LocalWorkers):
     """Workers that note what they were asked to do."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[Callable[..., Any]] = []
 
     def map(self, work: Callable[[Any], Any], payloads: Sequence[Any]) -> list[Any]:
