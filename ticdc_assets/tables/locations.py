@@ -182,5 +182,20 @@ def parked(source_table_id: str, old: Identifier) -> Identifier:
     return (*old[:-1], f"{old[-1][:80]}__moving_{digest}")
 
 
+def second_name(namespace: Identifier, kind: str, source_table_id: str, run_id: str) -> Identifier:
+    """The second name, in the control namespace, of a table that a run makes of a source table; by the kind of use."""
+    return (*namespace, _second_prefix(kind, source_table_id) + run_id.replace("-", ""))
+
+
+def second_names(catalog: Catalog, namespace: Identifier, kind: str, *source_table_ids: str) -> list[Identifier]:
+    """The second names of a kind that the catalog has of source tables, from all runs."""
+    prefixes = tuple(_second_prefix(kind, source_table_id) for source_table_id in source_table_ids)
+    return [tuple(found) for found in catalog.list_tables(namespace) if found[-1].startswith(prefixes)]
+
+
+def _second_prefix(kind: str, source_table_id: str) -> str:
+    return f"{kind}_{_digest(source_table_id)}_"
+
+
 def _digest(source_table_id: str) -> str:
     return hashlib.sha256(source_table_id.encode()).hexdigest()[:12]

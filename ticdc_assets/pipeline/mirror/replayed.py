@@ -8,7 +8,6 @@ mirror has passed also lead to a rebuild.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from ticdc_assets.pipeline.mirror.segments import changelog_files, reached_posit
 from ticdc_assets.schema.evolution.schema_state import FillColumn
 from ticdc_assets.schema.history.source_table import SourceTable, Version
 from ticdc_assets.tables.iceberg.properties import VERSION
+from ticdc_assets.tables.locations import second_name, second_names
 from ticdc_assets.tables.mirror.effects import fill_literal
 from ticdc_assets.tables.mirror.writer import MirrorWriter, Segment
 from ticdc_assets.tables.progress import Progress, progress_of
@@ -88,17 +88,12 @@ def rebuild_mirror(
 
 def replacement_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
     """The name of a mirror while it is rebuilt."""
-    return (*lake.control.namespace, f"{_replacement_prefix(source_table)}{run_id.replace('-', '')}")
-
-
-def _replacement_prefix(source_table: SourceTable) -> str:
-    return f"rebuilt_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+    return second_name(lake.control.namespace, "rebuilt", source_table.id, run_id)
 
 
 def _remove(lake: Lake, jvm: JvmCatalog, source_table: SourceTable) -> None:
     """Remove the rebuilt copies of the mirror, including those of killed runs. A run that still reads one fails and is
     repeated."""
-    for identifier in lake.catalog.list_tables(lake.control.namespace):
-        if identifier[-1].startswith(_replacement_prefix(source_table)):
-            with suppress(NoSuchTableError):
-                jvm.thread_session().sql(f"DROP TABLE IF EXISTS {quote_path((jvm.name, *identifier))} PURGE")
+    for identifier in second_names(lake.catalog, lake.control.namespace, "rebuilt", source_table.id):
+        with suppress(NoSuchTableError):
+            jvm.thread_session().sql(f"DROP TABLE IF EXISTS {quote_path((jvm.name, *identifier))} PURGE")

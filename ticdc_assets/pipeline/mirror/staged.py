@@ -7,7 +7,6 @@ published nothing; the next one that publishes a mirror removes the second names
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +22,7 @@ from ticdc_assets.pipeline.mirror.rounds import MIRRORS_AT_ONCE, Failure, guarde
 from ticdc_assets.pipeline.mirror.writers import writer_of
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.iceberg.joint_commit import PreparedChange, joint_commits, tidied
+from ticdc_assets.tables.locations import second_name, second_names
 from ticdc_assets.tables.mirror.clone import OF_A_CLONE, Clone
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class StagedMirrors:
             jvm = self._jvm()
             writer = writer_of(self._lake, self._run_id, jvm, source_table, place.mirror)
             mirror = writer.made(source_table, place.mirror_location)
-            name = (*self._lake.control.namespace, _prefix(source_table.id) + self._run_id.replace("-", ""))
+            name = second_name(self._lake.control.namespace, "staged", source_table.id, self._run_id)
             clone = Clone(jvm, mirror, name, self._lake.changefeed.name)
             clone.register()
             self._clones[source_table.id] = clone
@@ -151,11 +151,11 @@ class StagedMirrors:
 
     def _forget_earlier(self) -> None:
         """Remove the second names that killed runs left of these mirrors. Another run that uses one is overtaken."""
-        prefixes, own = tuple(map(_prefix, self._changes)), {clone.identifier for clone in self._clones.values()}
-        for found in self._lake.catalog.list_tables(self._lake.control.namespace) if prefixes else ():
-            if found[-1].startswith(prefixes) and tuple(found) not in own:
+        catalog, own = self._lake.catalog, {clone.identifier for clone in self._clones.values()}
+        for found in second_names(catalog, self._lake.control.namespace, "staged", *self._changes):
+            if found not in own:
                 with suppress(NoSuchTableError):
-                    self._lake.catalog.drop_table(found)
+                    catalog.drop_table(found)
 
     def close(self) -> None:
         """Remove the second names of this run with their metadata files. The mirrors need only the other files. A later
@@ -183,10 +183,6 @@ def _mark(jvm: JvmCatalog, name: Identifier, mirror: Table) -> None:
 
 def _metadata_files(table: Table) -> set[str]:
     return {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-
-
-def _prefix(source_table_id: str) -> str:
-    return f"staged_{hashlib.sha256(source_table_id.encode()).hexdigest()[:12]}_"
 
 
 def _overtaken(lake: Lake) -> StaleRunError:

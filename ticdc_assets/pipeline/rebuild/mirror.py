@@ -5,7 +5,6 @@ Clones are in the namespace of the control tables while a table is rebuilt.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from ticdc_assets.tables.catalog import Identifier, load_or_none
 from ticdc_assets.tables.control.records import TableRecord
 from ticdc_assets.tables.iceberg.jvm import JvmCatalog
 from ticdc_assets.tables.iceberg.properties import BORN, EFFECTS, REPLAYED, VERSION
-from ticdc_assets.tables.locations import TableLocations
+from ticdc_assets.tables.locations import TableLocations, second_name, second_names
 from ticdc_assets.tables.mirror.branch import MirrorBranch
 from ticdc_assets.tables.mirror.clone import clone_of
 from ticdc_assets.tables.mirror.column_change import columns_at
@@ -69,19 +68,14 @@ def kept_clone(lake: Lake, source_table: SourceTable, clone: Identifier) -> Iter
 
 def clone_name(lake: Lake, source_table: SourceTable, run_id: str) -> Identifier:
     """The name of a table's clone while it is rebuilt."""
-    return (*lake.control.namespace, f"{_prefix(source_table)}{run_id}")
-
-
-def _prefix(source_table: SourceTable) -> str:
-    return f"clone_{hashlib.sha256(source_table.id.encode()).hexdigest()[:12]}_"
+    return second_name(lake.control.namespace, "clone", source_table.id, run_id)
 
 
 def forget_clones(lake: Lake, source_table: SourceTable) -> None:
     """Remove the source table's clones from the catalog, including those of killed rebuilds. Their files stay: some
     belong to the rebuilt table."""
-    for identifier in lake.catalog.list_tables(lake.control.namespace):
-        if identifier[-1].startswith(_prefix(source_table)):
-            _forget(lake, identifier)
+    for identifier in second_names(lake.catalog, lake.control.namespace, "clone", source_table.id):
+        _forget(lake, identifier)
 
 
 def _forget(lake: Lake, clone: Identifier) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from ticdc_assets.names import quote, quote_path
 from ticdc_assets.tables.iceberg.commits import was_overtaken
 from ticdc_assets.tables.iceberg.properties import SOURCE_TABLE, VERSION
 from ticdc_assets.tables.iceberg.tags import RUN_BRANCH
+from ticdc_assets.tables.locations import second_name, second_names
 from ticdc_assets.tables.mirror.clone import Clone
 from ticdc_assets.tables.mirror.partitioning import colliding_names
 from ticdc_assets.tables.progress import Progress, progress_of, stale
@@ -51,11 +51,11 @@ class MirrorBranch:
 
     def clone(self, table: Table, namespace: Identifier) -> Clone:
         """A clone of the mirror, registered in a namespace. Those of other runs are removed from the catalog."""
-        prefix = f"altered_{hashlib.sha256(table.properties[SOURCE_TABLE].encode()).hexdigest()[:12]}_"
-        for other in table.catalog.list_tables(namespace):
-            if other[-1].startswith(prefix):
-                Clone(self._jvm, table, other, self.changefeed).forget()
-        clone = Clone(self._jvm, table, (*namespace, prefix + self.run_id.replace("-", "")), self.changefeed)
+        source_table_id = table.properties[SOURCE_TABLE]
+        for other in second_names(table.catalog, namespace, "altered", source_table_id):
+            Clone(self._jvm, table, other, self.changefeed).forget()
+        name = second_name(namespace, "altered", source_table_id, self.run_id)
+        clone = Clone(self._jvm, table, name, self.changefeed)
         clone.register()
         return clone
 
