@@ -101,6 +101,7 @@ class Advice(StrEnum):
         "again; then `ticdc-assets rebuild` with its --table begins its mirror with that TRUNCATE."
     )
     RESYNC_AGAIN = "Run `ticdc-assets resync {table}` again."
+    RESYNC_ALL_AGAIN = "Run `ticdc-assets resync --all` again."
     REBUILD_FROM_SOURCE = f"{_FROM_SOURCE} reads it again."
     READ_ELSEWHERE = f"R{_ELSEWHERE[1:]}"
     # the config

@@ -167,7 +167,7 @@ class Changes:
         groups = self._groups(rows)
         first = groups.column("first_min")
         op = rows.column(layout.OP).take(first)
-        may_be_update = pc.not_equal(op, "D") if self.range.is_upsert else pc.equal(op, "U")
+        may_be_update = pc.not_equal(op, "D") if self.range.is_upsert else pc.is_in(op, pa.array(["U", "R"]))
         without = pc.and_(
             pc.fill_null(may_be_update, False), pc.invert(pc.fill_null(rows.column(SENT).take(first), True))
         )

@@ -69,8 +69,11 @@ def _add_rebuild(commands: Any) -> None:
 
 def _add_resync(commands: Any) -> None:
     resync = with_config(command(commands, "resync", "copy or repair tables from the upstream TiDB"))
-    resync.add_argument("tables", nargs="+", metavar="SCHEMA.TABLE", help="a table to bring to what TiDB has")
-    resync.add_argument("--at", type=tso, metavar="TSO", help="the TSO of copies (default: now)")
+    resync.add_argument("tables", nargs="*", metavar="SCHEMA.TABLE", help="a table to bring to what TiDB has")
+    resync.add_argument(
+        "--all", action="store_true", help="all tables: the stream was lost, and begins anew at a later TSO"
+    )
+    resync.add_argument("--at", type=tso, metavar="TSO", help="the TSO of copies and of --all (default: now)")
     resync.add_argument("--json", action="store_true", help="a JSON list")
     resync.set_defaults(command=_resync)
 
@@ -115,5 +118,9 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 def _resync(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
     from ticdc_assets.commands.repair.repair import resync
+    from ticdc_assets.errors import ConfigError
 
+    if arguments.all == bool(arguments.tables):
+        found = "both" if arguments.all else "neither"
+        raise ConfigError("resync", "tables or --all", found, "Name the tables, or take all.")
     return resync(config, only(config, chosen), arguments.tables, arguments.at, arguments.json)

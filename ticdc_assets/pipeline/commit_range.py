@@ -88,7 +88,7 @@ def commit_ranges(
 
 def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping[SourceName, Hold]) -> CommitRange:
     if low < source_table.copied_ts:
-        return CommitRange(source_table, low, low, _not_copied(source_table))
+        return CommitRange(source_table, low, low, not_copied(source_table))
     for name_period in source_table.name_periods:
         hold = holds.get(name_period.folded)
         if hold is not None and (name_period.until_ts is None or name_period.until_ts > low):
@@ -103,11 +103,12 @@ def _commit_range(source_table: SourceTable, low: int, high: int, holds: Mapping
     return CommitRange(source_table, low, max(low, high))
 
 
-def _not_copied(source_table: SourceTable) -> Hold:
+def not_copied(source_table: SourceTable) -> Hold:
     """The hold of a table whose copy from TiDB has not ended: rows of the stream would hide that rows are missing."""
     state = TableState.WAITING if source_table.dropped_ts is None else TableState.DROPPED
     detail = f"its rows at {source_table.copied_ts} are not copied yet."
-    return Hold(state, Note(NoteCode.NOT_LOADED, detail, (Advice.RESYNC_AGAIN,)))
+    advice = Advice.RESYNC_ALL_AGAIN if source_table.gaps else Advice.RESYNC_AGAIN
+    return Hold(state, Note(NoteCode.NOT_LOADED, detail, (advice,)))
 
 
 def _hold_of(stop: Stop) -> Hold:

@@ -57,6 +57,8 @@ class DdlEvent:
     loaded: whether it is a CREATE TABLE of a dump at `commit_ts`, which has all that the stream sends up to there.
     copied: whether it is the CREATE TABLE that TiDB has at `commit_ts`, from which the table is copied: its rows come
         from TiDB up to there, and from the stream above.
+    gap_from: the TSO from which on no changes are known, up to `commit_ts`; 0 for none. `table` is "" for the gap
+        itself, or names a table that goes on after it with the columns that it had. Such an event has no query.
     unexplained: a column that a row right after `commit_ts` has. If no statement up to there gives it to the table, the
         table stops there. Such an event has neither a query nor a schema.
     lacking: the same, of a column that the row lacks: the table stops there if it has the column up to there.
@@ -78,3 +80,4 @@ class DdlEvent:
     lacking: str = ""
     displaced: bool = False
     copied: bool = False
+    gap_from: int = 0

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter
 from ticdc_assets.schema.ddl_event import DdlEvent, DdlHints, DdlOrigin
 
 _PARTS: Final = {"hints": DdlHints, "origin": DdlOrigin}
-_ADDED: Final = {"unexplained": "", "lacking": "", "displaced": False, "copied": False}
+_ADDED: Final = {"unexplained": "", "lacking": "", "displaced": False, "copied": False, "gap_from": 0}
 """The added fields, with their defaults."""
 
 

@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -215,6 +216,13 @@ def append(
         hit(Failpoint.AFTER_LANDING_COMMIT)
         return refreshed(table)
     raise another_landing(table, parent, landed_offsets(refreshed(table)))
+
+
+def empty(table: Table, changefeed: str) -> None:
+    """Remove all messages, and forget which offsets were landed: the topics are others now."""
+    summary = LandedOffsets(messages=landed_offsets(table).messages).summary(changefeed)
+    with transaction(table) as tx:
+        tx.delete(AlwaysTrue(), snapshot_properties=summary)
 
 
 def _commit(table: Table, files: Sequence[WrittenFile], summary: dict[str, str]) -> None:

@@ -76,7 +76,7 @@ def changefeed_checks(feed: Feed) -> dg.AssetChecksDefinition:
         dg.AssetCheckSpec(NO_TABLE_HELD, asset=names.watermarks, description="No table is stopped or waiting."),
         dg.AssetCheckSpec(NEAR_CLOCK, asset=names.watermarks, description="TiCDC's checkpoint is near the clock."),
         dg.AssetCheckSpec(
-            NO_LATE_ROWS, asset=names.watermarks, description="No row arrived at or below the watermark of its table."
+            NO_LATE_ROWS, asset=names.watermarks, description="No row arrived late, and no changes were lost."
         ),
         dg.AssetCheckSpec(HAVE_ASSETS, asset=names.watermarks, description="The code location has loaded every table."),
         dg.AssetCheckSpec(QUARANTINE_EMPTY, asset=names.quarantine, description="Every record can be decoded."),
@@ -102,7 +102,7 @@ def _changefeed_verdicts(feed: Feed, run: ChangefeedRun) -> Iterator[tuple[dg.As
         dg.AssetCheckKey(names.watermarks, NEAR_CLOCK),
         lambda: checkpoint_near_clock(run.clock(), is_sample(run.config), _limits(run)),
     )
-    yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run))
+    yield dg.AssetCheckKey(names.watermarks, NO_LATE_ROWS), lambda: verdicts.no_late_rows(_late_rows(run), _gap(run))
     yield (
         dg.AssetCheckKey(names.watermarks, HAVE_ASSETS),
         lambda: verdicts.tables_have_assets(not_loaded(_names(run), feed.tables)),
@@ -120,6 +120,13 @@ def _late_rows(run: ChangefeedRun) -> dict[str, int]:
     report = run.outcome.changelogs
     source_tables = run.pending().history.by_id() if report and report.late_rows else {}
     return {".".join(source_tables[i].name): rows for i, rows in (report.late_rows if report else {}).items()}
+
+
+def _gap(run: ChangefeedRun) -> tuple[int, int] | None:
+    """The gap at whose end the run began."""
+    pending = run.pending()
+    begun = pending.record.tso if pending.record is not None else 0
+    return next((gap for table in pending.history.source_tables for gap in table.gaps if gap[1] == begun), None)
 
 
 def _names(run: ChangefeedRun) -> list[SourceName]:

@@ -228,8 +228,14 @@ def tables_have_assets(sentence: str) -> Verdict:
     return Verdict(not sentence, sentence or "Every table has its assets.", warns=True)
 
 
-def no_late_rows(late: Mapping[str, int]) -> Verdict:
-    """`late` is the number of late rows that a run took in, by table."""
+def no_late_rows(late: Mapping[str, int], gap: tuple[int, int] | None = None) -> Verdict:
+    """`late` is the number of late rows that a run took in, by table; `gap` ends where that run began."""
+    if gap is not None:
+        sentence = (
+            f"No changes are known between {gap[0]} and {gap[1]}: `ticdc-assets resync --all` brought the tables to "
+            "what TiDB had then. The first run after it says so, later ones do not."
+        )
+        return Verdict(False, sentence, warns=True, facts={"gap_from": gap[0], "gap_until": gap[1]})
     if not late:
         return Verdict(True, "No row is late.")
     listed = ", ".join(f"{name} {rows:,}" for name, rows in sorted(late.items())[:_SHOWN_MAX])

@@ -16,8 +16,10 @@ from ticdc_assets.assets.jobs.one_step import OneStep, one_step_job
 from ticdc_assets.assets.metadata.figures import Metadata
 from ticdc_assets.assets.resources import RETRIES_MAX, report_failures, tso_of
 from ticdc_assets.assets.steps import progress_logger
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.reconcile.resync import ResyncReport, resync_tables
+from ticdc_assets.pipeline.reconcile.whole_lake import resync_all
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.printable import printable
 from ticdc_assets.schema.history.source_table import fold_name
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from ticdc_assets.assets.steps import Feed
 
 _SETTINGS = {
-    "tables": dg.Field([str], description="Each as schema.table."),
-    "at": dg.Field(dg.Noneable(str), default_value="", description="The TSO of copies; default: TiDB's present."),
+    "tables": dg.Field([str], default_value=[], description="Each as schema.table; none with `all`."),
+    "all": dg.Field(bool, default_value=False, description="All tables: the stream was lost and begins anew."),
+    "at": dg.Field(dg.Noneable(str), default_value="", description="The TSO; default: TiDB's present."),
 }
 
 
@@ -49,8 +52,14 @@ def _resync(context: dg.OpExecutionContext, feed: Feed) -> Iterator[dg.Output[No
     run: ChangefeedRun = getattr(context.resources, feed.names.resource)
     at, names = context.op_config["at"], [split_name(text) for text in context.op_config["tables"]]
     with report_failures(run, RETRIES_MAX):
+        if bool(names) == context.op_config["all"]:
+            raise ConfigError("run config", "`tables` or `all`", "both or neither", "Name the tables, or take all.")
         tso, on_progress = tso_of("at", at) if at else None, progress_logger(context)
-        report = resync_tables(run.lake, names, tso, run.jvm, on_progress)
+        report = (
+            resync_tables(run.lake, names, tso, run.jvm, on_progress)
+            if names
+            else resync_all(run.lake, tso, run.jvm, on_progress)
+        )
         errors = dict(report.errors)
         if report.run_ids:
             done = run_mirrors(run.lake, report.run_ids[-1], run.jvm, on_progress)

@@ -11,6 +11,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.knowledge import Lack, LakeKnowledge
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import with_quarantine
+from ticdc_assets.schema.history.fold.gaps import gaps_of
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.retention import named_pins
 from ticdc_assets.tables.control.tables import named
@@ -164,12 +165,14 @@ def recorded_snapshot(lake: Lake, at: int, together: Sequence[str] = ()) -> dict
 
 def list_pins(terminal: Terminal, lake: Lake, as_json: bool) -> int:
     """Show all pins. Returns the exit code."""
-    pins = named_pins(lake.control)
+    pins, gaps = named_pins(lake.control), gaps_of(lake.control.ddl_events())
     if as_json:
-        terminal.json([{"pin": name, "tso": tso} for name, tso in pins.items()])
+        before = {tso: [list(gap) for gap in gaps if gap[1] <= tso] for tso in pins.values()}
+        terminal.json([{"pin": name, "tso": tso, "gaps": before[tso]} for name, tso in pins.items()])
         return 0
     for name, tso in pins.items():
-        terminal.result(f"{name}: {moment(tso)}")
+        lost = "".join(f"; without the changes between {begin} and {end}" for begin, end in gaps if end <= tso)
+        terminal.result(f"{name}: {moment(tso)}{lost}")
     if not pins:
         terminal.note("No pin.")
     return 0

@@ -16,6 +16,7 @@ from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
 from ticdc_assets.pipeline.reconcile.repair import RepairReport, rebuild_changed_by_others, repair
 from ticdc_assets.pipeline.reconcile.resync import ResyncReport, resync_tables
+from ticdc_assets.pipeline.reconcile.whole_lake import resync_all
 from ticdc_assets.plurals import counted
 from ticdc_assets.sources.upstream.rows import UpstreamRows
 
@@ -86,12 +87,17 @@ def _repaired(terminal: Terminal, lake: Lake, differing: list[TableVerdict], opt
 
 
 def resync(config: Config, changefeed: Changefeed, tables: Sequence[str], at: int | None, as_json: bool) -> int:
-    """Print one line per table. Returns the exit code: 1 if a table has an error or a mirror could not follow."""
+    """Print one line per table; where none is named, all tables are brought to what TiDB has. Returns the exit code:
+    1 if a table has an error or a mirror could not follow."""
     terminal, lake = Terminal(), Lake(config, changefeed)
     names = [split_name(text) for text in dict.fromkeys(tables)]
     with spark_stopped_after(config):
         on_progress = named(changefeed.name, terminal.on_progress)
-        report = resync_tables(lake, names, at, jvm_of(config), on_progress)
+        report = (
+            resync_tables(lake, names, at, jvm_of(config), on_progress)
+            if names
+            else resync_all(lake, at, jvm_of(config), on_progress)
+        )
         faults = mirrors_followed(terminal, config, lake, report.run_ids[-1]) if report.run_ids else []
     for name in report.rebuilt:
         terminal.note(f"{name}: another writer had changed it: it was rebuilt from its changelog first.")
@@ -105,6 +111,11 @@ def resync(config: Config, changefeed: Changefeed, tables: Sequence[str], at: in
     for name, changes in report.added.items():
         done = f"repaired at {moment(report.tsos[name])}: {counted(changes, 'change')}"
         terminal.result(f"{name}: {done if changes else f'equal at {moment(report.tsos[name])}'}")
+    for name in report.gone:
+        terminal.result(f"{name}: TiDB does not have it any more")
+    if report.gap is not None:
+        begin, end = map(moment, report.gap)
+        terminal.result(f"{changefeed.name}: no changes are known between {begin} and {end}. Runs go on from there.")
     return 1 if report.errors or faults else 0
 
 

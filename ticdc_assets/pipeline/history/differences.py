@@ -92,6 +92,7 @@ def table_differences(
     history, events = lake.history(), lake.control.ddl_events()
     known = LakeKnowledge.of(lake, record, history, events)
     known.require(after)
+    known.require(until)
     recorded, source_tables = lake.recorded(record), history.by_id()
     found = [
         TableDifference(
@@ -99,7 +100,7 @@ def table_differences(
             source_table.name_until(until),
             tuple(map(column_name, version_after(source_table, until).table.key)),
             tuple(statements_between(source_table, events, after, until)),
-            known.table(source_table, until),
+            known.table(source_table, until, after),
         )
         for i, source_table in source_tables.items()
         if i in recorded and lake.asks_for(source_table) and _exists(source_table, after, until)

@@ -17,6 +17,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.load.progress import loaded_ts
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.plurals import counted
+from ticdc_assets.schema.history.fold.gaps import gaps_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed
@@ -35,6 +36,7 @@ class LackCode(StrEnum):
     """What an answer leaves out. Users alert on the codes, so a code keeps its meaning."""
 
     OLDER_ROWS = "older_rows"
+    GAP = "gap"
     QUARANTINE = "quarantine"
     DISCARDED = "discarded"
     SKIP_FILES = "skip_files"
@@ -80,12 +82,14 @@ class Knowledge:
 @dataclass(frozen=True, slots=True)
 class LakeKnowledge:
     """What is known of all tables. `loaded_ts` is the TSO of the initial load, `begin` that of the first event, and
-    `tables` are the recorded tables by their ids, with the records in quarantine that count."""
+    `tables` are the recorded tables by their ids, with the records in quarantine that count. No changes are known
+    between the two TSOs of each of `gaps`."""
 
     changefeed: Changefeed
     loaded_ts: int | None
     begin: int
     tables: Mapping[str, TableRecord]
+    gaps: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(
@@ -103,25 +107,43 @@ class LakeKnowledge:
     @classmethod
     def _from(cls, changefeed: Changefeed, tables: Sequence[TableRecord], events: Sequence[DdlEvent]) -> LakeKnowledge:
         begin = min((event.commit_ts for event in events if event.commit_ts > 0), default=0)
-        return cls(changefeed, loaded_ts(events), begin, {table.source_table: table for table in tables})
+        by_id = {table.source_table: table for table in tables}
+        return cls(changefeed, loaded_ts(events), begin, by_id, tuple(gaps_of(events)))
 
     def require(self, ts: int) -> None:
-        """Raise ConfigError where the lake knows no table at `ts`: it began later, with a load."""
+        """Raise ConfigError where the lake knows no table at `ts`: it began later, with a load, or `ts` is in a gap."""
         if self.loaded_ts is not None and ts < self.loaded_ts:
             where, advice = f"changefeed {self.changefeed.name}", f"Take {self.loaded_ts} or a later TSO."
             raise ConfigError(where, f"a TSO from the initial load on, {self.loaded_ts}", str(ts), advice)
+        for begin, end in self.gaps:
+            if begin < ts < end:
+                where, advice = f"changefeed {self.changefeed.name}", f"Take {begin}, {end} or another TSO outside."
+                raise ConfigError(where, f"a TSO outside the gap from {begin} to {end}, of which no changes are known",
+                                  str(ts), advice)  # fmt: skip
 
-    def table(self, source_table: SourceTable, until: int) -> Knowledge:
-        """What is known of one table up to the TSO `until`."""
+    def table(self, source_table: SourceTable, until: int, after: int = 0) -> Knowledge:
+        """What is known of one table up to the TSO `until`; of gaps, those that end above `after`."""
         names = [(period.schema, period.table) for period in source_table.name_periods]
-        missing = tuple(lacks(self.changefeed, self.tables.get(source_table.id), names, until))
+        missing = (
+            *_gaps(source_table, after, until),
+            *lacks(self.changefeed, self.tables.get(source_table.id), names, until),
+        )
         first = source_table.name_periods[0]
+        if source_table.copied_ts and first.after_ts == source_table.copied_ts:
+            return Knowledge(source_table.copied_ts, "where it was copied from TiDB", missing)
         if self.loaded_ts is not None and first.after_ts == self.loaded_ts == source_table.first_event_ts:
             return Knowledge(self.loaded_ts, "its initial load", missing)
         if first.after_ts >= source_table.first_event_ts:
             return Knowledge(0, "", missing)
         older = Lack(LackCode.OLDER_ROWS, f"rows from before {self.begin}, until a first change, which adds them")
         return Knowledge(self.begin, "where the stream begins", (older, *missing))
+
+
+def _gaps(source_table: SourceTable, after: int, until: int) -> Iterator[Lack]:
+    for begin, end in source_table.gaps:
+        if after < end <= until:
+            text = f"the changes between {begin} and {end}: each row that differs has one change, at {end}"
+            yield Lack(LackCode.GAP, text)
 
 
 def lacks(changefeed: Changefeed, table: TableRecord | None, names: Sequence[SourceName], until: int) -> Iterator[Lack]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from ticdc_assets.advice import Advice
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
@@ -97,7 +98,7 @@ def copy_tables(
             try:
                 source_table = _begun(lake, rows, name, at)
                 report.tsos[shown] = source_table.copied_ts
-                report.rows[shown] = _completed(lake, rows, upstream, source_table, workers, report.run_id)
+                report.rows[shown] = completed(lake, rows, upstream, source_table, workers, report.run_id)
             except TicdcAssetsError as error:
                 report.errors[shown] = str(error)
     return report
@@ -107,6 +108,9 @@ def _begun(lake: Lake, rows: UpstreamRows, name: SourceName, at: int | None) -> 
     """The source table of the copy: one that is not complete, or a new one."""
     pending = _current(lake, name)
     lows = lake.lows(lake.control.newest())
+    if pending is not None and pending.gaps and lows.get(pending.id, 0) < pending.copied_ts:
+        at_end = f"one whose rows at {pending.copied_ts} are not complete"
+        raise NotYetError(".".join(name), "a table after the gap", at_end, Advice.RESYNC_ALL_AGAIN)
     if pending is not None and lows.get(pending.id, 0) < pending.copied_ts and at in (None, pending.copied_ts):
         return pending
     tso = rows.now() if at is None else at
@@ -126,7 +130,7 @@ def _current(lake: Lake, name: SourceName) -> SourceTable | None:
     return next(found, None)
 
 
-def _completed(
+def completed(
     lake: Lake, rows: UpstreamRows, upstream: Upstream, source_table: SourceTable, workers: Workers, run_id: str
 ) -> int:
     """The number of the copied rows, once they are in the changelog and the table is recorded."""

@@ -71,7 +71,7 @@ class UpstreamChanges(DumpChanges):
         begun = unfinished_ts(lake.control.newest()) or loaded_ts(lake.control.ddl_events())
         with UpstreamRows(self._upstream) as rows:
             ts = at or begun or rows.now()
-            dump = _tables(lake, rows, ts, selected)
+            dump = tables_of(lake, rows, ts, selected)
         super().__init__(lake, DumpRequest(dump, "", ts, without=frozenset(fold_name(*name) for name in without)))
 
     def batch(self, pending: DumpPending, tables: dict[str, Table]) -> UpstreamBatch:
@@ -82,7 +82,7 @@ class UpstreamChanges(DumpChanges):
         """Nothing: TiDB has the values of all columns."""
 
 
-def _tables(lake: Lake, rows: UpstreamRows, ts: int, selected: TableFilter) -> Dump:
+def tables_of(lake: Lake, rows: UpstreamRows, ts: int, selected: TableFilter) -> Dump:
     """The selected tables that the changefeed follows, each with one chunk of its approximate size."""
     found = []
     for schema, table, size in rows.answers(_TABLES, [], ts):

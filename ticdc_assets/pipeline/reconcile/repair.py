@@ -10,19 +10,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ticdc_assets.errors import TicdcAssetsError
+from ticdc_assets.errors import NotYetError, TicdcAssetsError
+from ticdc_assets.pipeline.history.table_sums import MirrorRows
 from ticdc_assets.pipeline.history.tables import version_after
+from ticdc_assets.pipeline.history.verification import Reading, TableVerification
+from ticdc_assets.pipeline.history.verify import CONNECTIONS, upstream_of
 from ticdc_assets.pipeline.rebuild.run import RebuildRequest, rebuild_tables
 from ticdc_assets.pipeline.reconcile.changes import Image, Reconciled, add
 from ticdc_assets.pipeline.record import record_changelogs
 from ticdc_assets.sources.upstream.sql import image, listed, table_reference, with_keys
+from ticdc_assets.spark import LocalWorkers
 from ticdc_assets.tables.catalog import load_or_none
 from ticdc_assets.tables.foreign_writes import foreign_writes
+from ticdc_assets.tables.iceberg.stored_rows import StoredTable
 from ticdc_assets.work_progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from ticdc_assets.pipeline.history.verify import TableVerdict
     from ticdc_assets.pipeline.lake import Lake
+    from ticdc_assets.schema.history.source_table import SourceTable
     from ticdc_assets.schema.model import TableSchema
     from ticdc_assets.sources.upstream.key_ranges import Key
     from ticdc_assets.sources.upstream.rows import UpstreamRows
@@ -66,29 +74,50 @@ def _is_changed_by_others(lake: Lake, table: TableRecord) -> bool:
     return any(foreign_writes(found) for found in loaded if found is not None)
 
 
+def verification(
+    lake: Lake, source_table: SourceTable, record: TableRecord, tso: int, on_progress: OnProgress = no_progress
+) -> TableVerification:
+    """The comparison of a table's present mirror with TiDB at any TSO at which it has the same columns."""
+    mirror = lake.catalog.load_table(tuple(record.mirror or ()))
+    snapshot, table = mirror.current_snapshot(), version_after(source_table, tso).table
+    if snapshot is None:
+        raise NotYetError(".".join(source_table.name), "a mirror with rows", "none", "Run `ticdc-assets run`.")
+    reading = Reading(upstream_of(lake), LocalWorkers(CONNECTIONS), CONNECTIONS, on_progress=on_progress)
+    rows = StoredTable(mirror.metadata_location, lake.io_properties, snapshot.snapshot_id)
+    return TableVerification(reading, source_table.name, table, tso, MirrorRows(rows, table.stored_columns))
+
+
 def repair(lake: Lake, verdicts: Iterable[TableVerdict], rows: UpstreamRows) -> RepairReport:
     """Add the rows that differ to the changelogs, table by table, and record the changelogs. Of a table with an error
     nothing is published; the others go on."""
     report, changelogs = RepairReport(uuid.uuid4().hex), {}
     source_tables = lake.history().by_id()
     for verdict in verdicts:
-        differences = verdict.comparison.differences if verdict.comparison is not None else []
-        if not differences:
+        if verdict.comparison is None or verdict.is_equal:
             continue
-        source_table = source_tables[verdict.source_table]
-        gone = [row.key for row in differences if row.kind == "extra"]
-        wanted = [row.key for row in differences if row.kind != "extra"]
-        table = version_after(source_table, verdict.tso).table
-        if not table.key:
-            report.errors[source_table.id] = "it has no key: `ticdc-assets resync` copies it"
+        i = verdict.source_table
+        if not verdict.key:
+            report.errors[i] = "it has no key: `ticdc-assets resync` copies it"
             continue
-        found = Reconciled(source_table, verdict.tso, _read(rows, verdict.name, table, wanted, verdict.tso), gone)
         try:
-            changelogs[source_table.id], report.added[source_table.id] = add(lake, found, report.run_id)
+            changelogs[i], report.added[i] = added(lake, verdict, source_tables[i], rows, report.run_id)
         except TicdcAssetsError as error:
-            report.errors[source_table.id] = str(error)
+            report.errors[i] = str(error)
     record_changelogs(lake, report.run_id, changelogs)
     return report
+
+
+def added(
+    lake: Lake, verdict: TableVerdict, source_table: SourceTable, rows: UpstreamRows, run_id: str
+) -> tuple[Table, int]:
+    """Add the rows that differ to the changelog. Returns and raises as `add`, and NotYetError where TiDB cannot be
+    read."""
+    differences = verdict.comparison.differences if verdict.comparison is not None else []
+    gone = [row.key for row in differences if row.kind == "extra"]
+    wanted = [row.key for row in differences if row.kind != "extra"]
+    table = version_after(source_table, verdict.tso).table
+    found = Reconciled(source_table, verdict.tso, _read(rows, verdict.name, table, wanted, verdict.tso), gone)
+    return add(lake, found, run_id)
 
 
 def _read(

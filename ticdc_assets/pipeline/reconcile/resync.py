@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class ResyncReport:
     """By name of a table: the TSO, the rows that were copied, the changes that a live table gained, and errors.
 
+    `gone` are tables that TiDB does not have any more, and `gap` has the TSOs between which no changes are known.
     `rebuilt` are the live tables that another writer had changed; `run_ids` those under which changes were published.
     """
 
@@ -35,6 +36,8 @@ class ResyncReport:
     copied: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    gap: tuple[int, int] | None = None
 
 
 def resync_tables(

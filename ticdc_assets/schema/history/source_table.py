@@ -87,7 +87,8 @@ class Stop:
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """One source table from creation to drop. Where it `is_contained`, a dump that was loaded has all its rows. Where
-    `copied_ts` is not 0, its rows up to there are copied from TiDB.
+    `copied_ts` is not 0, its rows up to there are those of TiDB. `gaps` are the pairs of TSOs between which it exists
+    and none of its changes are known.
 
     RECOVER and FLASHBACK TABLE continue a dropped table, so it may have several `absences`. `dropped_ts` is set where
     the last one is not over.
@@ -101,6 +102,7 @@ class SourceTable:
     marks: tuple[str, ...] = ()
     is_contained: bool = False
     copied_ts: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> SourceName:
@@ -127,10 +129,10 @@ class SourceTable:
     @property
     def absences(self) -> tuple[Absence, ...]:
         """When it does not exist, from its creation on."""
-        found = []
+        found, known = [], {begin for begin, _ in self.gaps}
         for number, period in enumerate(self.name_periods, start=1):
             back_ts = self.name_periods[number].after_ts if number < len(self.name_periods) else None
-            if period.until_ts is not None and period.until_ts != back_ts:
+            if period.until_ts is not None and period.until_ts != back_ts and period.until_ts not in known:
                 found.append(Absence(period.until_ts, back_ts))
         return tuple(found)
 
@@ -249,6 +251,7 @@ class SourceTableBuilder:
     is_made: whether a CREATE statement in the stream has all its columns.
     is_contained: whether a loaded dump has what the stream sends of it.
     copied_ts: the TSO at which its rows are copied from TiDB; 0 where they are not.
+    gaps: the pairs of TSOs between which none of its changes are known.
     """
 
     id: str
@@ -262,6 +265,7 @@ class SourceTableBuilder:
     is_made: bool = False
     is_contained: bool = False
     copied_ts: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def name(self) -> SourceName:
@@ -279,4 +283,5 @@ class SourceTableBuilder:
             tuple(self.marks),
             self.is_contained,
             self.copied_ts,
+            tuple(self.gaps),
         )

@@ -64,6 +64,10 @@ class ConnectionPolicy:
     pause_s: float = 1.0
 
 
+class NotThereError(NotYetError):
+    """TiDB does not have the table or a column of it."""
+
+
 class _NotInTheClear:
     """Replaces login methods that send the password unencrypted."""
 
@@ -222,7 +226,7 @@ class UpstreamRows:
             found = "that the snapshot is older than TiDB's GC safe point"
             return NotYetError(self._where, f"the rows at {tso}", found, _GC_ADVICE)
         if code in _NOT_THERE:
-            return NotYetError(self._where, f"the table and its columns at {tso}", f"none (error {code})", _CHECK)
+            return NotThereError(self._where, f"the table and its columns at {tso}", f"none (error {code})", _CHECK)
         if code == ER.UNKNOWN_SYSTEM_VARIABLE:
             return self._for_good("a TiDB server, which has `tidb_snapshot`", "another", _CHECK)
         return NotYetError(self._where, f"the rows at {tso}", f"error {code}", _CHECK)

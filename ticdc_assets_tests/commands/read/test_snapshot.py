@@ -29,7 +29,7 @@ def test_a_record_is_pinned_listed_and_released(tmp_path: Path, without_java: No
     assert "july" in changelog.metadata.refs
 
     assert main(on(feed, "snapshot", "--list", "--json")) == 0
-    assert json.loads(capfd.readouterr().out) == [{"pin": "july", "tso": ts(10)}]
+    assert json.loads(capfd.readouterr().out) == [{"pin": "july", "tso": ts(10), "gaps": []}]
 
     assert main(on(feed, "snapshot", "--at", str(ts(10)), "--reader", "pyiceberg")) == 0
     assert "('shop', 'users'): " in capfd.readouterr().out

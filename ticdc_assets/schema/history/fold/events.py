@@ -18,6 +18,7 @@ from typing import Final
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import statements as ddl
 from ticdc_assets.schema.ddl_event import DdlEvent
+from ticdc_assets.schema.history.fold.gaps import begin_gap, end_gap, gaps_of
 from ticdc_assets.schema.history.fold.loaded import fold_copied, fold_loaded
 from ticdc_assets.schema.history.fold.renames import fold_renames, old_names
 from ticdc_assets.schema.history.fold.schemas import fold_schema, stop_at_displaced, stop_at_unexplained
@@ -33,9 +34,16 @@ _KEPT_MAX: Final = 4
 def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
     """Fold events into a history. Equal events (repeated statements) count once. Raises nothing: a statement that
     cannot be read stops its source table."""
-    state = FoldState(known or Known())
-    for (ts, is_loaded, is_copied), group in groupby(in_order(events), key=_moment):
-        if is_copied:
+    state, ordered = FoldState(known or Known()), in_order(events)
+    gaps, gap = gaps_of(ordered), None
+    for (ts, is_loaded, is_gap, is_copied), group in groupby(ordered, key=_moment):
+        if gap is None and gaps and ts > gaps[0][0]:
+            gap = begin_gap(state, gaps.pop(0)[0])
+        if is_gap and not is_copied:
+            assert gap is not None
+            end_gap(state, gap, list(group))
+            gap = None
+        elif is_copied:
             fold_copied(state, list(group))
         elif is_loaded:
             fold_loaded(state, list(group), ts)
@@ -46,17 +54,17 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
 
 def in_order(events: Iterable[DdlEvent]) -> list[DdlEvent]:
     """The events by commit_ts and first arrival, each once. A dump comes after the statements of its own TSO, and so do
-    copied tables."""
+    the end of a gap and, behind that, copied tables."""
     unique: dict[tuple[object, ...], DdlEvent] = {}
     for e in events:
-        of_row = (e.unexplained, e.lacking, e.displaced)
+        of_row = (e.unexplained, e.lacking, e.displaced, e.gap_from)
         said = (e.commit_ts, e.loaded, e.copied, e.schema, e.table, e.query, e.hints.old_name, *of_row)
         unique.setdefault(e.origin.place or said, e)
     return sorted(unique.values(), key=_moment)
 
 
-def _moment(event: DdlEvent) -> tuple[int, bool, bool]:
-    return event.commit_ts, event.loaded, event.copied
+def _moment(event: DdlEvent) -> tuple[int, bool, bool, bool]:
+    return event.commit_ts, event.loaded, event.copied or event.gap_from > 0, event.copied
 
 
 def _fold_group(state: FoldState, events: list[DdlEvent]) -> None:
