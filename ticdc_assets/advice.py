@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 _ELSEWHERE: Final = "read the source in a changefeed of another name, with another `target`."
+_RESYNC: Final = "Where `upstream` is set, `ticdc-assets resync {table}` copies it from TiDB."
 _REBUILD: Final = "`ticdc-assets rebuild --table {table}`"
 _FROM_SOURCE: Final = "`ticdc-assets rebuild --table {table} --from source`"
 
@@ -61,7 +62,7 @@ class Advice(StrEnum):
     )
     LEFT_OUT = "If the changefeed leaves it out, give its `column-selectors` in the configuration here."
     LEFT_OUT_OF_FILE = f"{LEFT_OUT} {RESTORE_SCHEMAS}"
-    CHECK_FOLDER = "Check that `sink_uri` names the right bucket; if the folder was removed, load the table again."
+    CHECK_FOLDER = f"Check that `sink_uri` names the right bucket, or whether the folder was removed. {_RESYNC}"
     # messages
     RESTORE_MESSAGES = "Restore them; if they may be lost, write the quoted text into the list skip_offsets."
     RESTORE_CAPTURE = (
@@ -73,7 +74,7 @@ class Advice(StrEnum):
     APPEND_TO_CAPTURE = "Restore the former messages at the beginning, and append new ones."
     AWAIT_PARTITIONS = "The table continues when they arrive; a capture must have them too."
     AWAIT_WATERMARK = "The table continues when it arrives."
-    RESTORE_OR_READ_APART = "Restore them, or read the table in a changefeed of its own."
+    RESTORE_OR_READ_APART = f"Restore them, or read the table in a changefeed of its own. {_RESYNC}"
     # schemas and statements
     COMPLETE_FROM_UPSTREAM = (
         "TiCDC cut a large row (handle-key-only); name TiDB as `upstream` to complete it from, or use claim-check."
@@ -97,17 +98,18 @@ class Advice(StrEnum):
         "between the stop and the copy is in no changelog."
     )
     LOAD_AGAIN = (
-        "TiCDC sends no rows for it. At the source, copy the rows to another table, TRUNCATE the table and insert them "
-        "again; then `ticdc-assets rebuild` with its --table begins its mirror with that TRUNCATE."
+        "TiCDC sends no rows for it. Where `upstream` is set, `ticdc-assets resync` with its name copies it from TiDB. "
+        "Or at the source, copy the rows to another table, TRUNCATE the table and insert them again; then "
+        "`ticdc-assets rebuild` with its --table begins its mirror with that TRUNCATE."
     )
     RESYNC_AGAIN = "Run `ticdc-assets resync {table}` again."
     RESYNC_ALL_AGAIN = "Run `ticdc-assets resync --all` again."
-    REBUILD_FROM_SOURCE = f"{_FROM_SOURCE} reads it again."
+    REBUILD_FROM_SOURCE = f"{_FROM_SOURCE} reads it again. {_RESYNC}"
     READ_ELSEWHERE = f"R{_ELSEWHERE[1:]}"
     # the config
     CHANGE_BACK_OR_REBUILD = (
         f"Change the config back and the table goes on, or keep the change: {_FROM_SOURCE} reads all its rows again; "
-        "it refuses if the source lacks any."
+        f"it refuses if the source lacks any. {_RESYNC}"
     )
     CHANGE_BACK_OR_READ_ELSEWHERE = f"Change the config back and the table goes on, or keep the change: {_ELSEWHERE}"
     CORRECT_KEYS = "Correct `keys`; for a table whose key the stream has, leave it out. Then run again."

@@ -73,6 +73,9 @@ def _add_resync(commands: Any) -> None:
     resync.add_argument(
         "--all", action="store_true", help="all tables: the stream was lost, and begins anew at a later TSO"
     )
+    rows = resync.add_mutually_exclusive_group()
+    rows.add_argument("--where", metavar="SQL", help="only rows of one live table that match in TiDB or in the mirror")
+    rows.add_argument("--keys", type=path, metavar="FILE", help="only rows of one live table: their keys, one a line")
     resync.add_argument("--at", type=tso, metavar="TSO", help="the TSO of copies and of --all (default: now)")
     resync.add_argument("--json", action="store_true", help="a JSON list")
     resync.set_defaults(command=_resync)
@@ -117,10 +120,14 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 def _resync(arguments: argparse.Namespace) -> int:
     config, chosen = chosen_of(arguments)
-    from ticdc_assets.commands.repair.repair import resync
+    from ticdc_assets.commands.repair.repair import ResyncOptions, resync
     from ticdc_assets.errors import ConfigError
 
     if arguments.all == bool(arguments.tables):
         found = "both" if arguments.all else "neither"
         raise ConfigError("resync", "tables or --all", found, "Name the tables, or take all.")
-    return resync(config, only(config, chosen), arguments.tables, arguments.at, arguments.json)
+    if (arguments.where or arguments.keys) and (len(arguments.tables) != 1 or arguments.at is not None):
+        advice = "Rows are compared at the TSO that the mirror of one table has."
+        raise ConfigError("--where or --keys", "one table and no --at", "something else", advice)
+    options = ResyncOptions(tuple(arguments.tables), arguments.at, arguments.where, arguments.keys, arguments.json)
+    return resync(config, only(config, chosen), options)

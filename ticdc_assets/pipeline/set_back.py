@@ -38,7 +38,8 @@ def recorded_changelog(lake: Lake, table: TableRecord | None, at: datetime) -> R
         f"{_ELSE}{_NEW_CHANGEFEED} Do not rebuild its mirror: it has rows that the changelog lacks."
         if lake.by_arrival
         else f"{_ELSE}{rebuild_command(f'{table.schema}.{table.table}', 'source')} reads its "
-        "changes again; it gives up those that the source no longer has and that no row of the mirror shows."
+        "changes again; it gives up those that the source no longer has and that no row of the mirror shows. Where "
+        "`upstream` is set, `ticdc-assets resync` copies the table from TiDB."
     )
     return RecordedSnapshot(table.changelog_snapshot_id, at, remedy)
 

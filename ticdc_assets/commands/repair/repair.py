@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ticdc_assets.commands.jvm import jvm_of, spark_stopped_after
@@ -14,6 +14,7 @@ from ticdc_assets.commands.repair.replay import mirrors_followed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.tables import split_name
 from ticdc_assets.pipeline.lake import Lake
+from ticdc_assets.pipeline.reconcile.chosen_rows import resync_rows
 from ticdc_assets.pipeline.reconcile.repair import RepairReport, rebuild_changed_by_others, repair
 from ticdc_assets.pipeline.reconcile.resync import ResyncReport, resync_tables
 from ticdc_assets.pipeline.reconcile.whole_lake import resync_all
@@ -22,6 +23,7 @@ from ticdc_assets.sources.upstream.rows import UpstreamRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ticdc_assets.config import Changefeed, Config
     from ticdc_assets.pipeline.history.verify import TableVerdict
@@ -86,26 +88,42 @@ def _repaired(terminal: Terminal, lake: Lake, differing: list[TableVerdict], opt
 # -- resync ------------------------------------------------------------------------------------------------------------
 
 
-def resync(config: Config, changefeed: Changefeed, tables: Sequence[str], at: int | None, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class ResyncOptions:
+    """The options of `resync`. With `where` or a file of `keys`, those rows of one table."""
+
+    tables: tuple[str, ...]
+    at: int | None
+    where: str | None
+    keys: Path | None
+    as_json: bool
+
+
+def resync(config: Config, changefeed: Changefeed, options: ResyncOptions) -> int:
     """Print one line per table; where none is named, all tables are brought to what TiDB has. Returns the exit code:
     1 if a table has an error or a mirror could not follow."""
     terminal, lake = Terminal(), Lake(config, changefeed)
-    names = [split_name(text) for text in dict.fromkeys(tables)]
+    names = [split_name(text) for text in dict.fromkeys(options.tables)]
+    is_of_rows = options.where is not None or options.keys is not None
+    lines = _lines(options.keys) if options.keys is not None else ()
     with spark_stopped_after(config):
         on_progress = named(changefeed.name, terminal.on_progress)
-        report = (
-            resync_tables(lake, names, at, jvm_of(config), on_progress)
-            if names
-            else resync_all(lake, at, jvm_of(config), on_progress)
-        )
+        if is_of_rows:
+            report = resync_rows(lake, names[0], options.where, lines, jvm_of(config))
+        elif names:
+            report = resync_tables(lake, names, options.at, jvm_of(config), on_progress)
+        else:
+            report = resync_all(lake, options.at, jvm_of(config), on_progress)
         faults = mirrors_followed(terminal, config, lake, report.run_ids[-1]) if report.run_ids else []
     for name in report.rebuilt:
         terminal.note(f"{name}: another writer had changed it: it was rebuilt from its changelog first.")
     for fault in (*(f"{name}: {error}" for name, error in report.errors.items()), *faults):
         terminal.note(fault)
-    if as_json:
+    if options.as_json:
         terminal.json(as_objects(report))
         return 1 if report.errors or faults else 0
+    if report.compared is not None:
+        terminal.result(f"{'.'.join(names[0])}: {counted(report.compared, 'row')} compared")
     for name, rows in report.copied.items():
         terminal.result(f"{name}: copied at {moment(report.tsos[name])}: {counted(rows, 'row')}")
     for name, changes in report.added.items():
@@ -117,6 +135,13 @@ def resync(config: Config, changefeed: Changefeed, tables: Sequence[str], at: in
         begin, end = map(moment, report.gap)
         terminal.result(f"{changefeed.name}: no changes are known between {begin} and {end}. Runs go on from there.")
     return 1 if report.errors or faults else 0
+
+
+def _lines(file: Path) -> Sequence[str]:
+    try:
+        return file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--keys {file}", "a file with keys", type(error).__name__, "Check the path.") from None
 
 
 def as_objects(report: ResyncReport) -> list[dict[str, Any]]:

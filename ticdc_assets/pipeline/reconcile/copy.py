@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_assets.advice import Advice
 from ticdc_assets.errors import ConfigError, NotYetError, TicdcAssetsError
+from ticdc_assets.notes import LAKE_FAULTS
 from ticdc_assets.pipeline.changelog.tables import changelogs_to_write
 from ticdc_assets.pipeline.commit_range import CommitRange, TableState
 from ticdc_assets.pipeline.history.verify import upstream_of
@@ -55,12 +56,15 @@ class CopyReport:
 
 
 def live_tables(lake: Lake, names: Sequence[SourceName]) -> dict[str, str]:
-    """By source table, the names of those tables that are not held: a copy would not change what they show."""
+    """By source table, the names of those tables that are not held, and whose tables in the lake have no fault: a
+    copy would not change what they show."""
     wanted = {fold_name(*name) for name in names}
     return {
         i: f"{table.schema}.{table.table}"
         for i, table in lake.recorded(lake.control.newest()).items()
-        if table.state == TableState.LIVE and fold_name(table.schema, table.table) in wanted
+        if table.state == TableState.LIVE
+        and not table.has(*LAKE_FAULTS)
+        and fold_name(table.schema, table.table) in wanted
     }
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class ResyncReport:
     """By name of a table: the TSO, the rows that were copied, the changes that a live table gained, and errors.
 
+    `compared` is the number of chosen rows, None where all are compared.
     `gone` are tables that TiDB does not have any more, and `gap` has the TSOs between which no changes are known.
     `rebuilt` are the live tables that another writer had changed; `run_ids` those under which changes were published.
     """
@@ -36,6 +37,7 @@ class ResyncReport:
     copied: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    compared: int | None = None
     gone: list[str] = field(default_factory=list)
     gap: tuple[int, int] | None = None
 

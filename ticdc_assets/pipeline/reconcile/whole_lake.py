@@ -131,7 +131,8 @@ def _begin(work: _Work, record: WatermarkRecord, report: ResyncReport) -> None:
             report.gone.append(".".join(source_table.name))
         elif i not in errors and _has_mirror(lake, recorded[i]) and _goes_on(source_table, found[name]):
             begin = max(work.begin, recorded[i].watermark)
-            events.append(DdlEvent(end, *source_table.name, "", gap_from=begin, where=f"resync at {end}"))
+            where = f"resync of {'.'.join(source_table.name)} at {end}"
+            events.append(DdlEvent(end, *source_table.name, "", gap_from=begin, where=where))
             del found[name]
     lake.control.keep_ddl_events([*events, *found.values()])
 

@@ -223,7 +223,7 @@ class UpstreamRows:
             advice = "Check `upstream.user` and `upstream.password`; that user needs SELECT on the tables."
             return self._denied(code, advice)
         if code in _GC_TOO_EARLY:
-            found = "that the snapshot is older than TiDB's GC safe point"
+            found = "that the snapshot is older than TiDB's GC safe point (tikv_gc_safe_point in mysql.tidb)"
             return NotYetError(self._where, f"the rows at {tso}", found, _GC_ADVICE)
         if code in _NOT_THERE:
             return NotThereError(self._where, f"the table and its columns at {tso}", f"none (error {code})", _CHECK)

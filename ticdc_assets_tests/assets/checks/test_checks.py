@@ -17,9 +17,10 @@ from ticdc_assets.assets.clock import Clock
 from ticdc_assets.assets.metadata.figures import watermark_metadata
 from ticdc_assets.notes import Note, NoteCode
 from ticdc_assets.pipeline.quarantine import quarantined_by_table
+from ticdc_assets.schema.ddl_event import DdlEvent
 from ticdc_assets.schema.history.source_table import History, NamePeriod, SourceTable
 from ticdc_assets.tables.control.records import QuarantinedRecord, TableRecord
-from ticdc_assets.tso import to_datetime
+from ticdc_assets.tso import now, to_datetime
 from ticdc_assets_tests.assets.feeds import QUIET, Feed, checks, failures, ts
 from ticdc_assets_tests.fixtures import workloads
 from ticdc_assets_tests.pipeline.lakes import FeedLake
@@ -304,6 +305,22 @@ def test_late_rows_are_named_once_by_the_run_that_took_them_in(tmp_path: Path):
     }
     assert late == {"shop/changelog/shop/good_changes": 1}
     assert checks(feed.run())[("shop/watermarks", "no_late_rows")].passed
+
+
+def test_a_gap_is_named_once_by_the_first_run_after_it(tmp_path: Path):
+    feed = two_tables(tmp_path)
+    feed.run()
+    control = feed.lake.control
+    names = [("", ""), ("shop", "good"), ("shop", "bad")]
+    control.keep_ddl_events([DdlEvent(ts(15), *name, "", gap_from=ts(10), where=f"{name}") for name in names])
+    newest = control.newest()
+    tables = tuple(replace(table, watermark=ts(15)) for table in newest.tables)
+    control.record(replace(newest, tso=ts(15), tables=tables, recorded_at=now()))
+
+    found = [checks(feed.checkpoint(at).run())[("shop/watermarks", "no_late_rows")] for at in (20, 30)]
+
+    assert [check.passed for check in found] == [False, True]
+    assert f"No changes are known between {ts(10)} and {ts(15)}" in (found[0].description or "")
 
 
 def test_a_stopped_table_holds_back_what_is_built_on_it_and_nothing_else(tmp_path: Path):

@@ -294,7 +294,7 @@ def swapped_and_dropped(scene: Scene) -> None:
 
 
 NEW_A = shape("new")
-RESTORE_THEM = "Restore them, or read the table in a changefeed of its own."
+RESTORE_THEM = "Restore them, or read the table in a changefeed of its own. Where `upstream` is set,"
 LATE_REMEDIES: dict[str, tuple[Step, str, Step, str, Found]] = {
     "restored": (cut_before_a_late_rename, RESTORE_THEM, Scene.write_all, "live", {"a": [5, 11], "x": [1, 2]}),
     "read elsewhere": (cut_before_a_late_rename, RESTORE_THEM, Scene.elsewhere, "live", {"a": [5, 11]}),

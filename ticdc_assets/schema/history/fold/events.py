@@ -39,8 +39,7 @@ def fold(events: Iterable[DdlEvent], known: Known | None = None) -> History:
     for (ts, is_loaded, is_gap, is_copied), group in groupby(ordered, key=_moment):
         if gap is None and gaps and ts > gaps[0][0]:
             gap = begin_gap(state, gaps.pop(0)[0])
-        if is_gap and not is_copied:
-            assert gap is not None
+        if gap is not None and is_gap and not is_copied:
             end_gap(state, gap, list(group))
             gap = None
         elif is_copied:

@@ -29,7 +29,7 @@ def gaps_of(events: Iterable[DdlEvent]) -> list[tuple[int, int]]:
 
 
 def begin_gap(state: FoldState, begin: int) -> OpenGap:
-    """End all tables where the gap begins."""
+    """End all tables where the gap begins. What the stream has of their names until the gap ends belongs to copies."""
     found = OpenGap(dict(state.live), len(state.all))
     for builder in found.live.values():
         builder.dropped_ts = begin
@@ -37,6 +37,8 @@ def begin_gap(state: FoldState, begin: int) -> OpenGap:
     state.live.clear()
     state.recoverable.clear()
     state.pending = PendingStatements()
+    for builder in found.live.values():
+        state.add(builder.name, builder.shape, begin, begin)
     return found
 
 

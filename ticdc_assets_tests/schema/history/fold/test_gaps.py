@@ -52,6 +52,7 @@ def test_a_table_goes_on_after_a_gap_whatever_the_stream_tells_of_it(told: list[
     assert (users.gaps, users.absences) == (((BEGIN, END),), ())
     assert [column.name for column in users.newest.columns] == ["id", "v", "w"]
     assert [owner(history, ts) for ts in (50, BEGIN, END, 250)] == ["shop.users@10"] * 4
+    assert owner(history, 120) == "contained"
     assert owner(history, 170) in ("none", "contained")
     assert [source_table.stop for source_table in followed(history)] == [None]
 
