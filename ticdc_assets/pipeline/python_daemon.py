@@ -11,6 +11,8 @@ import gc
 from ticdc_assets.spark.worker_process import spare_archives
 
 spare_archives()
+if __name__ == "__main__":
+    gc.disable()  # all that is imported stays: to look for garbage in it takes a seventh of the time
 
 from pyspark.daemon import manager  # noqa: E402  what follows would be looked for in Java's archives too
 
@@ -24,4 +26,5 @@ WORK = (decode, merge_worker, rewrite_worker, message_decode)
 
 if __name__ == "__main__":
     gc.freeze()  # a worker collects garbage after every task; these objects are never freed
+    gc.enable()
     manager()
