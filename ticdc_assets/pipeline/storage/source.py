@@ -31,6 +31,7 @@ from ticdc_assets.pipeline.storage.late_files import is_due, with_late_files
 from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.pipeline.storage.plan import FilePlans
 from ticdc_assets.pipeline.storage.record import holds_of
+from ticdc_assets.schema.history.fold.gaps import gaps_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor
@@ -149,7 +150,9 @@ class StorageChanges(ChangeSource[StoragePending]):
             kept_schemas=kept,
         )
         listed = [file.to_ddl_event() for file in found.schema_files]
-        fresh = [event for event in listed if kept.get(event.where) != event]
+        # Another bucket after a gap tells the columns under the same paths, without the statements that led to them.
+        begun = max((end for _, end in gaps_of(kept.values())), default=0)
+        fresh = [e for e in listed if kept.get(e.where) != e and (e.where not in kept or e.commit_ts > begun)]
         events = {**kept, **{event.where: event for event in fresh}}.values()
         history = self._lake.folds.of(events)
         chosen = [source_table for source_table in history.source_tables if self._lake.asks_for(source_table)]

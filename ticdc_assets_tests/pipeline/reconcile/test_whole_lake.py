@@ -54,7 +54,7 @@ class Lost:
         sink = Sink(self.folder / "bucket2")
         self.begin = begin = self.tidb.run("UPDATE users SET name = 'x' WHERE id = 1")
         ts = self.tidb.run("UPDATE users SET name = 'a' WHERE id = 1")
-        sink.table(USERS)
+        sink.bucket.schema(*USERS, 100, [ID, NAME], "")
         sink.table(FRESH, begin)
         sink.table(ORDERS, begin, [ID, NAME, AGE])
         sink.file(USERS, 1, [sink.line(USERS, "U", begin, 1, "x"), sink.line(USERS, "U", ts, 1, "a")])
