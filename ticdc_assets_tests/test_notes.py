@@ -58,7 +58,7 @@ def test_advice_names_the_table_and_follows_what_was_found():
     for detail in ("found a column", "found a column."):
         assert Note(NoteCode.INPUT, detail, advice).text("shop.t") == (
             f"found a column. {Advice.LOST_STATEMENT} `ticdc-assets rebuild --table shop.t --from source` reads it "
-            "again."
+            "again. Where `upstream` is set, `ticdc-assets resync shop.t` copies it from TiDB."
         )
 
 

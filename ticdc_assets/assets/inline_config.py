@@ -7,16 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from ticdc_assets.config import SCHEMA, Config, config_within
 from ticdc_assets.config.reading.sections import Block, kind_of
 from ticdc_assets.errors import ConfigError
-
-if TYPE_CHECKING:
-    from dagster_shared.yaml_utils.source_position import SourcePositionTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,8 @@ def _described(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dic
     return found
 
 
-def _block(context: dg.ResolutionContext, values: Any, tree: SourcePositionTree | None, unset: dict[str, str]) -> Any:
+def _block(context: dg.ResolutionContext, values: Any, tree: Any, unset: dict[str, str]) -> Any:
+    """The values with templates resolved; `tree` is Dagster's tree of their positions, None where it has none."""
     children = tree.children if tree is not None else {}
     if isinstance(values, dict):
         of_keys = ((key, context.at_path(key), value) for key, value in values.items())
