@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,3 +82,8 @@ class DdlEvent:
     displaced: bool = False
     copied: bool = False
     gap_from: int = 0
+
+
+def gaps_of(events: Iterable[DdlEvent]) -> list[tuple[int, int]]:
+    """The gaps that the events state, each with the TSOs at which it begins and ends. They do not overlap."""
+    return sorted({(event.gap_from, event.commit_ts) for event in events if event.gap_from and not event.table})

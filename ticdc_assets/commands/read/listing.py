@@ -11,7 +11,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.history.knowledge import Lack, LakeKnowledge
 from ticdc_assets.pipeline.lake import Lake, read_only_config
 from ticdc_assets.pipeline.quarantine import with_quarantine
-from ticdc_assets.schema.history.fold.gaps import gaps_of
+from ticdc_assets.schema.ddl_event import gaps_of
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.tables.control.retention import named_pins
 from ticdc_assets.tables.control.tables import named

@@ -17,7 +17,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.pipeline.load.progress import loaded_ts
 from ticdc_assets.pipeline.quarantine import with_quarantine
 from ticdc_assets.plurals import counted
-from ticdc_assets.schema.history.fold.gaps import gaps_of
+from ticdc_assets.schema.ddl_event import gaps_of
 
 if TYPE_CHECKING:
     from ticdc_assets.config import Changefeed

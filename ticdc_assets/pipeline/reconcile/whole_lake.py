@@ -27,8 +27,7 @@ from ticdc_assets.pipeline.record import table_record
 from ticdc_assets.pipeline.run.mirrors import run_mirrors
 from ticdc_assets.pipeline.set_back import require_control_tables
 from ticdc_assets.schema.arrow_types import arrow_type
-from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.fold.gaps import gaps_of
+from ticdc_assets.schema.ddl_event import DdlEvent, gaps_of
 from ticdc_assets.schema.history.fold.loaded import created
 from ticdc_assets.schema.history.source_table import fold_name
 from ticdc_assets.schema.model import Kind

@@ -31,7 +31,7 @@ from ticdc_assets.pipeline.storage.late_files import is_due, with_late_files
 from ticdc_assets.pipeline.storage.pending import StoragePending
 from ticdc_assets.pipeline.storage.plan import FilePlans
 from ticdc_assets.pipeline.storage.record import holds_of
-from ticdc_assets.schema.history.fold.gaps import gaps_of
+from ticdc_assets.schema.ddl_event import gaps_of
 from ticdc_assets.schema.history.source_table import History, SourceName, SourceTable, fold_name
 from ticdc_assets.sources.filesystem import Root, open_root
 from ticdc_assets.sources.storage.cursor import Cursor

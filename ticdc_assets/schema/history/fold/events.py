@@ -17,8 +17,8 @@ from typing import Final
 
 from ticdc_assets.errors import SchemaError
 from ticdc_assets.schema.ddl import statements as ddl
-from ticdc_assets.schema.ddl_event import DdlEvent
-from ticdc_assets.schema.history.fold.gaps import begin_gap, end_gap, gaps_of
+from ticdc_assets.schema.ddl_event import DdlEvent, gaps_of
+from ticdc_assets.schema.history.fold.gaps import begin_gap, end_gap
 from ticdc_assets.schema.history.fold.loaded import fold_copied, fold_loaded
 from ticdc_assets.schema.history.fold.renames import fold_renames, old_names
 from ticdc_assets.schema.history.fold.schemas import fold_schema, stop_at_displaced, stop_at_unexplained

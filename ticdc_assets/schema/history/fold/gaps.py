@@ -7,7 +7,7 @@ any other table ends where the gap begins, or begins with a copy at its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ticdc_assets.schema.ddl_event import DdlEvent
@@ -21,11 +21,6 @@ class OpenGap:
 
     live: dict[SourceName, SourceTableBuilder]
     known: int
-
-
-def gaps_of(events: Iterable[DdlEvent]) -> list[tuple[int, int]]:
-    """The gaps, each with the TSOs at which it begins and ends. They do not overlap."""
-    return sorted({(event.gap_from, event.commit_ts) for event in events if event.gap_from and not event.table})
 
 
 def begin_gap(state: FoldState, begin: int) -> OpenGap:
