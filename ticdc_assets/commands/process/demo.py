@@ -76,8 +76,8 @@ def demo(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> int:
         terminal.note(sentence)
     for sentence in _agreement(lines, faults):
         terminal.result(sentence)
-    for sentence in _next(folder, chosen[0].name):
-        terminal.result(sentence)
+    for text in _next(folder, chosen[0].name):
+        terminal.lines(text)
     return 1 if faults else 0
 
 

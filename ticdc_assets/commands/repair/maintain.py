@@ -110,7 +110,7 @@ def _print(terminal: Terminal, report: MaintenanceReport, as_json: bool) -> None
         if len(report.leftovers) > LISTED_MAX:
             terminal.result(f"  and {len(report.leftovers) - LISTED_MAX:,} more; --json lists all.")
         if report.late_files:
-            terminal.result(late_files(report))
+            terminal.lines(late_files(report))
     for place, reason in sorted(report.left_alone.items()):
         terminal.note(f"{place}: left alone, because {reason}.")
 

@@ -277,6 +277,8 @@ def test_demo_ends_with_every_protocol_equal_to_the_others_and_to_the_source(tmp
     assert "avro and debezium carry separate workloads: every row is equal to the source's." in done.stdout
     called = demo_module.called("dagster")
     assert f"TICDC_ASSETS_CONFIG={folder / 'changefeeds.yaml'} {called} dev" in done.stdout
+    assert "\n\nOpen Dagster" in done.stdout
+    assert "\\u000a" not in done.stdout
     assert "WARN" not in done.stderr
 
 
