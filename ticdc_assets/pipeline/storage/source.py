@@ -151,7 +151,7 @@ class StorageChanges(ChangeSource[StoragePending]):
         )
         listed = [file.to_ddl_event() for file in found.schema_files]
         # Another bucket after a gap tells the columns under the same paths, without the statements that led to them.
-        begun = max((end for _, end in gaps_of(kept.values())), default=0)
+        begun = max((end for _, end in gaps_of(kept.values())), default=-1)
         fresh = [e for e in listed if kept.get(e.where) != e and (e.where not in kept or e.commit_ts > begun)]
         events = {**kept, **{event.where: event for event in fresh}}.values()
         history = self._lake.folds.of(events)
